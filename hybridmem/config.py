@@ -1,0 +1,221 @@
+"""Configuration: one validated object, whatever its source. Every default here equals ``configs/default.yaml``.
+
+A key that does not exist is an error that names the file, the key and the nearest key that does. Values may contain
+``${NAME}``, replaced from the environment; an unset one is an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hybridmem.errors import ConfigError
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class StoreConfig(Section):
+    durability: Literal["full", "process"] = "full"
+    busy_timeout_seconds: float = Field(default=5.0, ge=0.0, le=3600.0)
+
+
+class EmbeddingConfig(Section):
+    provider: Literal["auto", "bundled", "sentence-transformers", "openai", "hashing"] = "auto"
+    model: str | None = None
+    local_files_only: bool = False
+    base_url: str | None = None
+    api_key_env: str = "OPENAI_API_KEY"
+    dimension: int | None = Field(default=None, ge=1, le=65536)
+    batch_size: int = Field(default=64, ge=1, le=4096)
+    timeout_seconds: float = Field(default=30.0, gt=0.0, le=3600.0)
+    retries: int = Field(default=3, ge=0, le=20)
+
+    @model_validator(mode="after")
+    def _model_named_where_needed(self) -> EmbeddingConfig:
+        if self.provider in ("sentence-transformers", "openai") and not self.model:
+            raise ValueError(f"embedding.model must be set when embedding.provider is {self.provider!r}")
+        if self.provider == "openai" and not self.base_url:
+            raise ValueError("embedding.base_url must be set when embedding.provider is 'openai'")
+        return self
+
+
+class IndexConfig(Section):
+    background: bool = True
+    batch_size: int = Field(default=256, ge=1, le=5000)
+    exact_limit: int = Field(default=10_000, ge=0, le=1_000_000)
+    close_wait_seconds: float = Field(default=30.0, ge=0.0, le=3600.0)
+
+
+class WeightConfig(Section):
+    importance: float = Field(default=0.5, ge=0.0)
+    recency: float = Field(default=0.2, ge=0.0)
+    confidence: float = Field(default=0.2, ge=0.0)
+    frequency: float = Field(default=0.1, ge=0.0)
+    half_life_days: float = Field(default=30.0, gt=0.0)
+    half_life_days_by_type: dict[str, float] = {"preference": 365.0, "fact": 180.0, "decision": 90.0}
+    default_importance: dict[str, float] = {
+        "preference": 0.9,
+        "task": 0.8,
+        "decision": 0.8,
+        "fact": 0.6,
+        "event": 0.5,
+        "note": 0.4,
+    }
+    other_importance: float = Field(default=0.5, ge=0.0, le=1.0)
+    default_confidence: float = Field(default=0.7, ge=0.0, le=1.0)
+
+    @model_validator(mode="after")
+    def _usable(self) -> WeightConfig:
+        if self.importance + self.recency + self.confidence + self.frequency <= 0:
+            raise ValueError("at least one of weights.importance, recency, confidence, frequency must be above 0")
+        for name, value in self.default_importance.items():
+            if not 0.0 <= value <= 1.0:
+                raise ValueError(f"weights.default_importance.{name} must lie in [0, 1], not {value}")
+        for name, value in self.half_life_days_by_type.items():
+            if value <= 0.0:
+                raise ValueError(f"weights.half_life_days_by_type.{name} must be above 0, not {value}")
+        return self
+
+
+class RetrievalConfig(Section):
+    k: int = Field(default=10, ge=0, le=10_000)
+    blend: Literal["linear", "bounded"] = "linear"
+    omega: float = Field(default=0.1, ge=0.0, le=1.0)
+    vector: float = Field(default=1.0, ge=0.0)
+    lexical: float = Field(default=0.5, ge=0.0)
+    tree: float = Field(default=0.5, ge=0.0, le=1.0)
+    neighbour: float = Field(default=0.4, ge=0.0, le=1.0)
+    tree_decay: float = Field(default=0.5, ge=0.0, le=1.0)
+    vote_share: float = Field(default=0.5, ge=0.0)
+    active_task_prior: float = Field(default=0.1, ge=0.0, le=1.0)
+    located_subtrees: int = Field(default=5, ge=1, le=1000)
+
+    @model_validator(mode="after")
+    def _usable(self) -> RetrievalConfig:
+        if self.vector + self.lexical <= 0:
+            raise ValueError("at least one of retrieval.vector and retrieval.lexical must be above 0")
+        return self
+
+
+class ContextConfig(Section):
+    token_budget: int = Field(default=1000, ge=1, le=10_000_000)
+    order: Literal["tree", "time", "score"] = "tree"
+    candidates: int = Field(default=50, ge=1, le=10_000)
+
+
+class CheckpointConfig(Section):
+    every_operations: int = Field(default=100, ge=0)
+    every_seconds: float = Field(default=300.0, ge=0.0)
+
+
+class Config(Section):
+    store: StoreConfig = StoreConfig()
+    embedding: EmbeddingConfig = EmbeddingConfig()
+    index: IndexConfig = IndexConfig()
+    weights: WeightConfig = WeightConfig()
+    retrieval: RetrievalConfig = RetrievalConfig()
+    context: ContextConfig = ContextConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+
+
+def load(
+    source: str | Path | Mapping[str, Any] | Config | None = None, overrides: Mapping[str, Any] | None = None
+) -> Config:
+    """Reads and validates a configuration.
+
+    :param source: a YAML file, a mapping, a Config, or None for the defaults.
+    :param overrides: dotted keys to values, e.g. ``{"retrieval.k": 5}``; they win over the source.
+    :raises ConfigError: the file cannot be read or parsed, a key is unknown (the nearest is named), a value is out of
+        range, or ``${NAME}`` is not set in the environment.
+    """
+    if isinstance(source, Config):
+        name, data = "configuration", source.model_dump()
+    elif isinstance(source, (str, Path)):
+        name, data = str(source), _read(Path(source))
+    else:
+        name, data = "configuration", dict(source or {})
+    data = _expand(data, name, "")
+    for key, value in (overrides or {}).items():
+        _set(data, key, value)
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(f"{name}: " + "; ".join(_describe(item) for item in error.errors())) from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such configuration file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: is not valid YAML: {error}") from error
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: must hold keys and values, not a {type(data).__name__}")
+    return data
+
+
+def _expand(value: Any, name: str, key: str) -> Any:
+    """Replaces ``${NAME}`` in strings from the environment."""
+    if isinstance(value, dict):
+        return {k: _expand(v, name, f"{key}.{k}".lstrip(".")) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_expand(v, name, key) for v in value]
+    if not isinstance(value, str):
+        return value
+
+    def replace(match: re.Match[str]) -> str:
+        found = os.environ.get(match.group(1))
+        if found is None:
+            raise ConfigError(f"{name}: {key}: the environment variable {match.group(1)} is not set")
+        return found
+
+    return re.sub(r"\$\{(\w+)\}", replace, value)
+
+
+def _set(data: dict[str, Any], dotted: str, value: Any) -> None:
+    *parents, last = dotted.split(".")
+    for part in parents:
+        inner = data.get(part)
+        data[part] = dict(inner) if isinstance(inner, Mapping) else {}
+        data = data[part]
+    data[last] = value
+
+
+def keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
+    """Every dotted key of the configuration, in order."""
+    found: list[str] = []
+    for name, info in model.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            found += keys(kind, f"{prefix}{name}.")
+        else:
+            found.append(prefix + name)
+    return found
+
+
+def _describe(item: Any) -> str:
+    key = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        sections = list(Config.model_fields)
+        near = difflib.get_close_matches(key, keys() + sections, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return f"unknown key {key!r}{hint}"
+    message = item["msg"].removeprefix("Value error, ")
+    where = f"{key}: " if key else ""
+    given = item.get("input")
+    shown = f" (given: {given!r})" if not isinstance(given, (dict, BaseModel)) else ""
+    return f"{where}{message}{shown}"

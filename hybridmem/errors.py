@@ -1,0 +1,99 @@
+"""Every error of hybridmem, in one tree. Each class says what happened and carries the exit code of the CLI.
+
+::
+
+    HybridMemError                1   anything below
+    ├── InvalidInput              2   an argument is wrong (also a ValueError)
+    │   └── ConfigError           3   a configuration file, key or value is wrong
+    ├── NotFound                  4   no such node, task, checkpoint or store (also a LookupError)
+    ├── StoreBusy                 5   another process held the write lock longer than the configured wait
+    ├── Conflict                  6   the node changed since the caller read it; carries both versions
+    ├── StoreDamaged              7   the files of the store are not what they should be
+    │   └── StoreTooNew           7   written by a later version of hybridmem
+    ├── EmbeddingUnavailable      8   no embedding model can be loaded or reached
+    │   └── EmbeddingMismatch     8   the store was built with another embedding model
+    ├── IndexUnavailable          9   the vector index cannot be used; everything else goes on
+    ├── StoreFull                10   no room to write: disk full, or the directory is read-only
+    └── StoreClosed              11   the handle was closed, or carried over a fork
+"""
+
+from __future__ import annotations
+
+
+class HybridMemError(Exception):
+    """The base of all errors raised on purpose by hybridmem."""
+
+    exit_code = 1
+
+
+class InvalidInput(HybridMemError, ValueError):
+    """An argument has a wrong type or value; the message names the field, the value and what is accepted."""
+
+    exit_code = 2
+
+
+class ConfigError(InvalidInput):
+    """A configuration file cannot be read, or a key or value in it is wrong."""
+
+    exit_code = 3
+
+
+class NotFound(HybridMemError, LookupError):
+    """A node, task, checkpoint or store that was named does not exist (in this namespace)."""
+
+    exit_code = 4
+
+
+class StoreBusy(HybridMemError):
+    """Another writer held the store longer than ``store.busy_timeout_seconds``; nothing was written, try again."""
+
+    exit_code = 5
+
+
+class Conflict(HybridMemError):
+    """The node is at another version than the caller expected; nothing was written."""
+
+    exit_code = 6
+
+    def __init__(self, message: str, *, expected: int, actual: int) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.actual = actual
+
+
+class StoreDamaged(HybridMemError):
+    """A file of the store is missing, truncated, or not a hybridmem store at all."""
+
+    exit_code = 7
+
+
+class StoreTooNew(StoreDamaged):
+    """The store was written by a later version of hybridmem; upgrade before opening it."""
+
+
+class EmbeddingUnavailable(HybridMemError):
+    """No embedding model can be loaded or reached; writing, lexical and tree search still work."""
+
+    exit_code = 8
+
+
+class EmbeddingMismatch(EmbeddingUnavailable):
+    """The configured embedding model is not the one the store was built with."""
+
+
+class IndexUnavailable(HybridMemError):
+    """The vector index cannot be opened or used; memory is safe in SQLite and is searched exactly instead."""
+
+    exit_code = 9
+
+
+class StoreFull(HybridMemError):
+    """The store cannot be written: the disk is full or the directory is read-only. Nothing is half done."""
+
+    exit_code = 10
+
+
+class StoreClosed(HybridMemError):
+    """The handle was closed, or was inherited by a forked child; open the store again."""
+
+    exit_code = 11
