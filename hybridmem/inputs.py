@@ -1,0 +1,154 @@
+"""Checks of everything that comes in through the API, before any of it reaches a store. Pure.
+
+Each check returns the value in its kept form or raises InvalidInput naming the field, the value and what is accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from hybridmem.errors import InvalidInput
+from hybridmem.text import clean_text
+from hybridmem.types import Namespace
+
+#: Bytes of UTF-8 that one content, or one node's metadata as JSON, may have.
+MAX_TEXT_BYTES = 8_000_000
+#: Characters of an id, an agent's name or one segment of a namespace.
+MAX_NAME = 512
+#: Levels of nesting in metadata and structured contents.
+MAX_NESTING = 32
+
+_TYPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+
+def content(value: Any) -> tuple[str, bool]:
+    """Text as it is, anything structured (dict, list, number, bool) as JSON; says which of the two it was."""
+    if isinstance(value, str):
+        return _sized("content", clean_text("content", value)), False
+    if value is None:
+        raise InvalidInput("content: must not be None; give text, or a dict, list or number")
+    return _sized("content", as_json("content", value)), True
+
+
+def metadata(value: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A JSON object with text keys; a copy."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"metadata: must be a mapping of names to values, not {type(value).__name__}")
+    text = _sized("metadata", as_json("metadata", dict(value)))
+    return dict(json.loads(text))
+
+
+def as_json(field: str, value: Any) -> str:
+    """A value as JSON text, refusing what JSON cannot hold without loss."""
+    _check_json(field, value)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def node_type(value: Any) -> str:
+    if not isinstance(value, str) or not _TYPE.fullmatch(value):
+        raise InvalidInput(f"type: must be a lower-case word such as 'fact' or 'event', not {value!r}")
+    return value
+
+
+def unit(field: str, value: Any) -> float:
+    """A number in [0, 1]."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not math.isfinite(value)
+        or not 0 <= value <= 1
+    ):
+        raise InvalidInput(f"{field}: must be a number between 0 and 1, not {value!r}")
+    return float(value)
+
+
+def count(field: str, value: Any) -> int:
+    """A whole number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(f"{field}: must be a whole number, not {value!r}")
+    if value < 0:
+        raise InvalidInput(f"{field}: must be 0 or more, not {value}")
+    return value
+
+
+def moment(field: str, value: Any) -> datetime:
+    """A datetime in UTC; a naive one means UTC, an offset is converted. ISO 8601 text is read as well."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", value.strip()))
+        except ValueError:
+            raise InvalidInput(f"{field}: is not an ISO 8601 time: {value!r}") from None
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{field}: must be a datetime or ISO 8601 text, not {value!r}")
+    if value.tzinfo is None:
+        return value.replace(tzinfo=timezone.utc)
+    try:
+        return value.astimezone(timezone.utc)
+    except OverflowError:  # year 1 or 9999 with an offset that leads outside
+        raise InvalidInput(f"{field}: {value.isoformat()} lies outside the years 1 to 9999 in UTC") from None
+
+
+def name(field: str, value: Any) -> str:
+    """An id, an agent or a namespace segment: any text without control characters or blanks at the ends."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{field}: must be text, not {value!r}")
+    text = clean_text(field, value)
+    if text != text.strip() or any(unicodedata.category(character) == "Cc" for character in text):
+        raise InvalidInput(f"{field}: must have no blanks at its ends and no control characters: {value!r}")
+    if len(text) > MAX_NAME:
+        raise InvalidInput(f"{field}: may have up to {MAX_NAME} characters, not {len(text)}")
+    return text
+
+
+def namespace(value: Any) -> Namespace:
+    """A tuple of names; a plain string is refused, since ("a/b",) and ("a", "b") are different namespaces."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        raise InvalidInput(f'namespace: must be a tuple of names such as ("acme", "zhang-san"), not {value!r}')
+    if len(value) > 16:
+        raise InvalidInput(f"namespace: may have up to 16 segments, not {len(value)}")
+    return tuple(name("namespace", segment) for segment in value)
+
+
+def one_of(field: str, value: Any, accepted: Sequence[str]) -> str:
+    if value not in accepted:
+        raise InvalidInput(f"{field}: must be one of {', '.join(accepted)}, not {value!r}")
+    return str(value)
+
+
+def _sized(field: str, text: str) -> str:
+    size = len(text.encode("utf-8"))
+    if size > MAX_TEXT_BYTES:
+        raise InvalidInput(f"{field}: has {size:,} bytes, {MAX_TEXT_BYTES:,} are accepted; store a reference instead")
+    return text
+
+
+def _check_json(field: str, value: Any) -> None:
+    """Walks a value without recursion: only JSON types, text keys, finite numbers, bounded nesting."""
+    todo: list[tuple[Any, int]] = [(value, 0)]
+    while todo:
+        item, depth = todo.pop()
+        if depth > MAX_NESTING:
+            raise InvalidInput(f"{field}: is nested more than {MAX_NESTING} levels deep")
+        if isinstance(item, str):
+            if item.strip():
+                clean_text(field, item)
+        elif isinstance(item, float):
+            if not math.isfinite(item):
+                raise InvalidInput(f"{field}: JSON has no {item}; use None or text")
+        elif isinstance(item, Mapping):
+            for key in item:
+                if not isinstance(key, str):
+                    raise InvalidInput(f"{field}: keys must be text, not {key!r}")
+            todo += [(part, depth + 1) for pair in item.items() for part in pair]
+        elif isinstance(item, (list, tuple)):
+            todo += [(part, depth + 1) for part in item]
+        elif item is not None and not isinstance(item, (bool, int)):
+            raise InvalidInput(f"{field}: {type(item).__name__} is not a JSON value: {item!r}")

@@ -1,0 +1,213 @@
+"""Connections and transactions: the only place that opens SQLite, begins, commits and rolls back.
+
+One connection per thread. Every write runs inside :meth:`Connections.write`, which owns ``BEGIN IMMEDIATE``: a
+deferred transaction that reads and then writes fails at once under contention, an immediate one waits its turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import sqlite_utils
+
+from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreClosed, StoreDamaged, StoreFull, StoreTooNew
+from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migrations
+
+DATABASE_NAME = "tree.db"
+
+
+class Connections:
+    """The SQLite connections of one store in this process.
+
+    :param directory: the store; made with mode 0700 if it is not there.
+    :param durability: ``full`` survives power loss, ``process`` the death of the process (``synchronous=NORMAL``).
+    :param busy_timeout: seconds to wait for another writer.
+    """
+
+    def __init__(self, directory: Path, *, durability: str = "full", busy_timeout: float = 5.0) -> None:
+        self.directory = directory
+        self.database = directory / DATABASE_NAME
+        self._durability = durability
+        self._busy_timeout = busy_timeout
+        self._pid = os.getpid()
+        self._local = threading.local()
+        self._all: list[sqlite3.Connection] = []
+        self._guard = threading.Lock()
+        # Threads of one process queue here instead of polling SQLite's file lock.
+        self._writer = threading.Lock()
+        self._closed = False
+        _make_private(directory)
+        self._prepare()
+
+    def get(self) -> sqlite3.Connection:
+        """This thread's connection.
+
+        :raises StoreClosed: after close(), or in a forked child: SQLite connections must not cross a fork.
+        """
+        if self._closed:
+            raise StoreClosed(f"{self.directory}: this handle is closed; open the store again")
+        if os.getpid() != self._pid:
+            raise StoreClosed(
+                f"{self.directory}: this handle came over a fork; open the store again in the child process"
+            )
+        conn: sqlite3.Connection | None = getattr(self._local, "conn", None)
+        if conn is None:
+            conn = self._connect()
+            self._local.conn = conn
+            with self._guard:
+                self._all.append(conn)
+        return conn
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it becomes durable at the end, or none of it happens.
+
+        :raises StoreBusy: another writer kept the store longer than the busy timeout; nothing was written.
+        :raises StoreFull: the disk is full or not writable; nothing was written.
+        """
+        conn = self.get()
+        if not self._writer.acquire(timeout=max(self._busy_timeout, 0.001)):
+            raise self._busy()
+        try:
+            with translated(self.directory, self._busy_timeout):
+                conn.execute("BEGIN IMMEDIATE")
+                try:
+                    yield conn
+                    conn.execute("COMMIT")
+                except BaseException:
+                    if conn.in_transaction:
+                        conn.execute("ROLLBACK")
+                    raise
+        finally:
+            self._writer.release()
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A snapshot: every statement inside sees the same state of the store. Joins a write that is under way."""
+        conn = self.get()
+        with translated(self.directory, self._busy_timeout):
+            if conn.in_transaction:
+                yield conn
+                return
+            conn.execute("BEGIN")
+            try:
+                yield conn
+            finally:
+                if conn.in_transaction:
+                    conn.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Closes every connection; in a forked child it only forgets them. Safe to call twice."""
+        self._closed = True
+        with self._guard:
+            connections, self._all = self._all, []
+        if os.getpid() == self._pid:
+            for conn in connections:
+                conn.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        with translated(self.directory, self._busy_timeout):
+            conn = sqlite3.connect(
+                self.database,
+                timeout=self._busy_timeout,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=256,
+            )
+            try:
+                conn.execute("PRAGMA foreign_keys = ON")
+                conn.execute("PRAGMA secure_delete = ON")
+                conn.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
+            except BaseException:
+                conn.close()
+                raise
+            return conn
+
+    def _prepare(self) -> None:
+        """Brings a new or older store to the current schema; refuses what is not ours or comes from the future."""
+        conn = self.get()
+        with translated(self.directory, self._busy_timeout):
+            application, version = (
+                conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+            )
+            tables = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables and application != APPLICATION_ID:
+            self.close()
+            raise StoreDamaged(f"{self.database}: is an SQLite file, but not a hybridmem store")
+        if version > SCHEMA_VERSION:
+            self.close()
+            raise StoreTooNew(
+                f"{self.database}: has schema version {version}, this hybridmem knows {SCHEMA_VERSION}; upgrade it"
+            )
+        if version == SCHEMA_VERSION:
+            return
+        self._use_wal(conn)
+        # Inside one immediate transaction, so that two processes that open a new store at once do not both migrate.
+        with self.write():
+            migrations.apply(sqlite_utils.Database(conn, execute_plugins=False))
+            conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            conn.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _use_wal(self, conn: sqlite3.Connection) -> None:
+        """Switching the journal mode does not honour the busy timeout, so the wait is here."""
+        deadline = time.monotonic() + self._busy_timeout
+        while True:
+            try:
+                conn.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    raise translate(error, self.directory, self._busy_timeout) from error
+                if time.monotonic() > deadline:
+                    raise self._busy() from error
+                time.sleep(0.01)
+
+    def _busy(self) -> StoreBusy:
+        return _busy(self.directory, self._busy_timeout)
+
+
+@contextlib.contextmanager
+def translated(directory: Path, busy_timeout: float) -> Iterator[None]:
+    """Turns SQLite's errors into ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error, directory, busy_timeout) from error
+
+
+def translate(error: sqlite3.Error, directory: Path, busy_timeout: float) -> HybridMemError:
+    """The error of our tree that says what an SQLite error means for the caller."""
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return _busy(directory, busy_timeout)
+    if "full" in text or "readonly" in text or "disk I/O" in text or "unable to open" in text:
+        return StoreFull(
+            f"{directory}: cannot be written ({text}); nothing was stored. Free space or mend the permissions, "
+            "then try again"
+        )
+    if "malformed" in text or "not a database" in text or "no such table" in text:
+        return StoreDamaged(f"{directory / DATABASE_NAME}: {text}")
+    return HybridMemError(f"{directory}: SQLite says: {text}")
+
+
+def _busy(directory: Path, busy_timeout: float) -> StoreBusy:
+    return StoreBusy(
+        f"{directory}: another writer held the store for more than {busy_timeout:g} s (store.busy_timeout_seconds); "
+        "nothing was written, try again"
+    )
+
+
+def _make_private(directory: Path) -> None:
+    try:
+        if not directory.is_dir():
+            directory.mkdir(parents=True, mode=0o700)
+    except FileExistsError:
+        raise InvalidInput(f"path: {directory} is a file; a store is a directory") from None
+    except OSError as error:
+        raise StoreFull(f"{directory}: the store directory cannot be made: {error}") from error

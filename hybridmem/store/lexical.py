@@ -1,0 +1,43 @@
+"""The lexical index: FTS5 over our own terms, one posting list per namespace and term.
+
+Every term carries its namespace ("7:发票"), so that a lookup touches only the owner's postings: statistics, cost and
+results of one namespace do not depend on another. Postings are read through fts5vocab, which gives term frequencies;
+nothing of a query is ever parsed as FTS syntax. BM25 is computed from them in hybridmem.scoring.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+
+def index(tx: sqlite3.Connection, namespace: int, node_id: int, terms: Sequence[str]) -> None:
+    """Makes ``terms`` (with repeats) the indexed terms of a node, whatever it had before."""
+    remove(tx, node_id)
+    if terms:
+        tx.execute(
+            "INSERT INTO lexical (rowid, terms) VALUES (?, ?)",
+            (node_id, " ".join(f"{namespace}:{term}" for term in terms)),
+        )
+
+
+def remove(tx: sqlite3.Connection, node_id: int) -> None:
+    tx.execute("DELETE FROM lexical WHERE rowid = ?", (node_id,))
+
+
+def postings(tx: sqlite3.Connection, namespace: int, terms: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    """For each term that occurs: (internal node id, term frequency) in order of ids."""
+    found = {}
+    for term in terms:
+        rows = tx.execute(
+            "SELECT doc, count(*) FROM lexical_instance WHERE term = ? GROUP BY doc", (f"{namespace}:{term}",)
+        ).fetchall()
+        if rows:
+            found[term] = rows
+    return found
+
+
+def indexed(tx: sqlite3.Connection, node_id: int) -> list[str]:
+    """The indexed terms of a node, for checks."""
+    row = tx.execute("SELECT terms FROM lexical WHERE rowid = ?", (node_id,)).fetchone()
+    return [term.split(":", 1)[1] for term in row[0].split(" ")] if row else []

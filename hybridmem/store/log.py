@@ -1,0 +1,95 @@
+"""The operation log: append-only, numbered per namespace, hash-chained. Order is by sequence, never by clock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from typing import Any
+
+from hybridmem.store.rows import dump, from_micros
+from hybridmem.types import Operation
+
+START = "sha256:" + "0" * 64
+_COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"
+
+
+def append(
+    tx: sqlite3.Connection,
+    namespace: int,
+    *,
+    kind: str,
+    node_uid: str | None,
+    agent: str,
+    at: int,
+    payload: dict[str, Any],
+) -> int:
+    """Adds one entry and returns its sequence number. Contents are referenced by revision, never copied in."""
+    last, previous = head(tx, namespace)
+    sequence = last + 1
+    body = dump(payload)
+    payload_hash = _sha256(body)
+    entry_hash = chained(previous, sequence, kind, node_uid, agent, at, payload_hash)
+    tx.execute(
+        """INSERT INTO operation (namespace_id, sequence, kind, node_uid, agent, at, payload, payload_hash, hash)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (namespace, sequence, kind, node_uid, agent, at, body, payload_hash, entry_hash),
+    )
+    return sequence
+
+
+def head(tx: sqlite3.Connection, namespace: int) -> tuple[int, str]:
+    """The last sequence number and its hash; (0, START) for an empty log."""
+    row = tx.execute(
+        "SELECT sequence, hash FROM operation WHERE namespace_id = ? ORDER BY sequence DESC LIMIT 1", (namespace,)
+    ).fetchone()
+    return (row[0], row[1]) if row else (0, START)
+
+
+def since(tx: sqlite3.Connection, namespace: int, sequence: int, limit: int | None = None) -> list[Operation]:
+    """Entries after ``sequence``, oldest first."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM operation WHERE namespace_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+        (namespace, sequence, -1 if limit is None else limit),
+    )
+    return [_operation(row) for row in rows]
+
+
+def last_of(tx: sqlite3.Connection, namespace: int, agent: str) -> Operation | None:
+    """The last entry of one agent."""
+    row = tx.execute(
+        f"SELECT {_COLUMNS} FROM operation WHERE namespace_id = ? AND agent = ? ORDER BY sequence DESC LIMIT 1",
+        (namespace, agent),
+    ).fetchone()
+    return _operation(row) if row else None
+
+
+def broken_at(tx: sqlite3.Connection, namespace: int) -> int | None:
+    """The first sequence number whose entry was edited, removed or reordered; None if the chain holds."""
+    previous, expected = START, 1
+    rows = tx.execute(
+        """SELECT sequence, kind, node_uid, agent, at, payload, payload_hash, hash FROM operation
+        WHERE namespace_id = ? ORDER BY sequence""",
+        (namespace,),
+    )
+    for sequence, kind, node_uid, agent, at, payload, payload_hash, entry_hash in rows:
+        right = chained(previous, sequence, kind, node_uid, agent, at, payload_hash)
+        if sequence != expected or _sha256(payload) != payload_hash or right != entry_hash:
+            return expected
+        previous, expected = entry_hash, sequence + 1
+    return None
+
+
+def chained(
+    previous: str, sequence: int, kind: str, node_uid: str | None, agent: str, at: int, payload_hash: str
+) -> str:
+    """The hash of an entry: over the one before it and every field, the payload by its own hash."""
+    return _sha256(dump([previous, sequence, kind, node_uid, agent, at, payload_hash]))
+
+
+def _sha256(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _operation(row: tuple[Any, ...]) -> Operation:
+    return Operation(row[0], row[1], row[2], row[3], from_micros(row[4]), json.loads(row[5]), row[6])

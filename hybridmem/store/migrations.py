@@ -1,0 +1,152 @@
+"""The schema, in numbered steps that are never edited once released.
+
+SQLite is the truth: everything a store knows is here, and Chroma's files can be rebuilt from it without the model.
+Times are integer microseconds since 1970-01-01 UTC. Public ids are the ``uid`` of a node; integer keys never leave
+the store.
+"""
+
+from __future__ import annotations
+
+import sqlite_utils
+from sqlite_utils import Migrations
+
+#: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
+APPLICATION_ID = 0x686D656D
+#: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
+SCHEMA_VERSION = 1
+
+migrations = Migrations("hybridmem")
+
+
+@migrations()
+def m001_first(db: sqlite_utils.Database) -> None:
+    for statement in _FIRST:
+        db.execute(statement)
+
+
+_FIRST = (
+    """CREATE TABLE setting (
+        key TEXT PRIMARY KEY,
+        value TEXT NOT NULL                    -- JSON
+    ) STRICT""",
+    """CREATE TABLE namespace (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL UNIQUE,              -- JSON array of the segments: compared whole, never by prefix
+        nodes INTEGER NOT NULL DEFAULT 0,      -- how many it has, the root not counted
+        created_at INTEGER NOT NULL
+    ) STRICT""",
+    """CREATE TABLE node (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,  -- insertion order
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        uid TEXT NOT NULL,
+        parent_id INTEGER REFERENCES node(id), -- NULL: the root of the namespace
+        path TEXT NOT NULL,                    -- '/1/57/903/': ids from the root to this node; follows parent_id
+        depth INTEGER NOT NULL CHECK (depth >= 0),
+        type TEXT NOT NULL,
+        revision_id INTEGER NOT NULL,          -- the current content and metadata
+        content_key TEXT NOT NULL,             -- hash of the content, to recognise exact repeats
+        importance REAL NOT NULL CHECK (importance BETWEEN 0 AND 1),
+        confidence REAL NOT NULL CHECK (confidence BETWEEN 0 AND 1),
+        uses INTEGER NOT NULL DEFAULT 0 CHECK (uses >= 0),
+        pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)),
+        state TEXT NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'archived', 'superseded', 'forgotten')),
+        version INTEGER NOT NULL DEFAULT 1 CHECK (version >= 1),
+        agent TEXT NOT NULL,                   -- who wrote it first
+        terms INTEGER NOT NULL DEFAULT 0,      -- length of the content in lexical terms, for BM25
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        active_at INTEGER NOT NULL,            -- last activity of the node or anything below it
+        UNIQUE (namespace_id, uid)
+    ) STRICT""",
+    "CREATE INDEX node_parent ON node (parent_id)",
+    "CREATE INDEX node_path ON node (path)",
+    "CREATE INDEX node_decision ON node (namespace_id, id) WHERE type = 'decision'",
+    "CREATE INDEX node_task ON node (namespace_id, id) WHERE type = 'task'",
+    # only these types are merged with an exact repeat, see hybridmem.types.MERGED_TYPES
+    """CREATE INDEX node_repeat ON node (parent_id, content_key)
+        WHERE type IN ('fact', 'preference', 'decision')""",
+    """CREATE TABLE revision (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        -- deferred: a node needs the id of its first revision, so that is written before it
+        node_id INTEGER NOT NULL REFERENCES node(id) DEFERRABLE INITIALLY DEFERRED,
+        version INTEGER NOT NULL,              -- the node's version that brought it
+        content TEXT NOT NULL,
+        structured INTEGER NOT NULL CHECK (structured IN (0, 1)), -- 1: content is JSON of a dict, list or number
+        metadata TEXT NOT NULL                 -- JSON object
+    ) STRICT""",
+    "CREATE INDEX revision_node ON revision (node_id)",
+    """CREATE TABLE task (
+        node_id INTEGER PRIMARY KEY REFERENCES node(id),
+        status TEXT NOT NULL CHECK (status IN ('open', 'paused', 'done', 'failed')),
+        next_step TEXT,                        -- NULL: not said
+        started_at INTEGER NOT NULL,
+        finished_at INTEGER                    -- NULL: not finished
+    ) STRICT""",
+    """CREATE TABLE active (
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        agent TEXT NOT NULL,
+        task_id INTEGER REFERENCES node(id),   -- NULL: no active task
+        node_id INTEGER REFERENCES node(id),   -- NULL: nothing written yet
+        PRIMARY KEY (namespace_id, agent)
+    ) STRICT""",
+    """CREATE TABLE operation (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        sequence INTEGER NOT NULL,             -- 1, 2, 3 … within the namespace
+        kind TEXT NOT NULL,
+        node_uid TEXT,                         -- NULL: about no single node
+        agent TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        payload TEXT NOT NULL,                 -- JSON; content only by reference to its revision
+        payload_hash TEXT NOT NULL,            -- the chain covers this, so that a payload can be erased later
+        hash TEXT NOT NULL,                    -- sha256:… over the previous hash and this entry
+        UNIQUE (namespace_id, sequence)
+    ) STRICT""",
+    """CREATE TABLE outbox (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        node_id INTEGER NOT NULL,
+        attempts INTEGER NOT NULL DEFAULT 0,
+        reason TEXT                            -- NULL: not failed yet
+    ) STRICT""",
+    "CREATE INDEX outbox_namespace ON outbox (namespace_id, id)",
+    "CREATE INDEX outbox_node ON outbox (node_id)",
+    """CREATE TABLE embedding (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,  -- rises with every write, so that views can follow it
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        node_id INTEGER NOT NULL UNIQUE REFERENCES node(id),
+        revision_id INTEGER NOT NULL,          -- the content it was made from
+        vector BLOB NOT NULL                   -- little-endian float32, L2-normalised
+    ) STRICT""",
+    "CREATE INDEX embedding_namespace ON embedding (namespace_id, id)",
+    """CREATE TABLE checkpoint (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        number INTEGER NOT NULL,               -- 1, 2, 3 … within the namespace
+        label TEXT,                            -- NULL: made automatically
+        reason TEXT NOT NULL,
+        sequence INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        agent TEXT NOT NULL,
+        active_task TEXT,                      -- uid; NULL: none
+        active_node TEXT,                      -- uid; NULL: none
+        decision_path TEXT NOT NULL,           -- JSON array of uids, oldest first
+        nodes INTEGER NOT NULL,
+        digest TEXT NOT NULL,
+        UNIQUE (namespace_id, number)
+    ) STRICT""",
+    """CREATE TABLE session (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        agent TEXT NOT NULL,
+        process TEXT NOT NULL,                 -- host, pid and start time: tells a dead process from a living one
+        opened_at INTEGER NOT NULL,
+        closed_at INTEGER                      -- NULL: still open, or it died
+    ) STRICT""",
+    "CREATE INDEX session_agent ON session (namespace_id, agent, id)",
+    # Our own terms, each prefixed with its namespace (see lexical.py). The ascii tokenizer keeps every non-ASCII
+    # character and, with these tokenchars, all ASCII punctuation, so that a term is whatever stands between blanks.
+    """CREATE VIRTUAL TABLE lexical USING fts5(terms,
+        tokenize = "ascii tokenchars '!""#$%&''()*+,-./:;<=>?@[\\]^_`{|}~'")""",
+    "CREATE VIRTUAL TABLE lexical_instance USING fts5vocab(lexical, 'instance')",
+)

@@ -1,0 +1,155 @@
+"""The outbox and the embeddings: what still has to reach the model and the vector index, and what has been made.
+
+A row of the outbox means: bring this node up to date in the vector index (and embed it first if its current content
+has no embedding). It goes when that is done, so work is done at least once, whatever dies in between.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hybridmem.ports import Vectors
+from hybridmem.store.rows import dump
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """One node that waits. ``live`` False: it is to be taken out of the index."""
+
+    entry: int
+    namespace: int
+    node_id: int
+    revision: int
+    content: str
+    live: bool
+
+
+def queue(tx: sqlite3.Connection, namespace: int, node_id: int) -> None:
+    """Asks for a node to be brought up to date; an older request that failed is replaced."""
+    tx.execute("DELETE FROM outbox WHERE node_id = ?", (node_id,))
+    tx.execute("INSERT INTO outbox (namespace_id, node_id) VALUES (?, ?)", (namespace, node_id))
+
+
+def unembedded(tx: sqlite3.Connection, limit: int, *, namespace: int | None = None) -> list[Pending]:
+    """What has to be embedded, oldest first; in one namespace or (None) in all. What failed before is left out."""
+    return _pending(tx, limit, "e.id IS NULL AND n.state = 'live'", namespace)
+
+
+def ready(tx: sqlite3.Connection, limit: int) -> list[Pending]:
+    """What can go to the vector index, or out of it, oldest first."""
+    return _pending(tx, limit, "(e.id IS NOT NULL OR n.state != 'live')", None)
+
+
+def _pending(tx: sqlite3.Connection, limit: int, condition: str, namespace: int | None) -> list[Pending]:
+    rows = tx.execute(
+        f"""SELECT o.id, o.namespace_id, o.node_id, n.revision_id, r.content, n.state = 'live'
+            FROM outbox o JOIN node n ON n.id = o.node_id JOIN revision r ON r.id = n.revision_id
+            LEFT JOIN embedding e ON e.node_id = n.id AND e.revision_id = n.revision_id
+            WHERE o.reason IS NULL AND {condition} AND (? IS NULL OR o.namespace_id = ?) ORDER BY o.id LIMIT ?""",
+        (namespace, namespace, limit),
+    )
+    return [Pending(row[0], row[1], row[2], row[3], row[4], bool(row[5])) for row in rows]
+
+
+def retry(tx: sqlite3.Connection) -> None:
+    """Forgets that anything failed, so that it is tried again."""
+    tx.execute("UPDATE outbox SET reason = NULL WHERE reason IS NOT NULL")
+
+
+def save(tx: sqlite3.Connection, item: Pending, vector: Vectors) -> None:
+    """Keeps an embedding, unless the content has changed since it was read."""
+    current = tx.execute("SELECT revision_id FROM node WHERE id = ?", (item.node_id,)).fetchone()
+    if current is None or current[0] != item.revision:
+        return
+    # REPLACE gives the row a new, higher id: views see it as new.
+    tx.execute(
+        "INSERT OR REPLACE INTO embedding (namespace_id, node_id, revision_id, vector) VALUES (?, ?, ?, ?)",
+        (item.namespace, item.node_id, item.revision, np.ascontiguousarray(vector, dtype="<f4").tobytes()),
+    )
+
+
+def drop_embedding(tx: sqlite3.Connection, node_id: int) -> None:
+    """Takes away the embedding of a content that is no longer current."""
+    tx.execute("DELETE FROM embedding WHERE node_id = ?", (node_id,))
+
+
+def keep_embedding(tx: sqlite3.Connection, node_id: int, revision: int) -> None:
+    """Lets the embedding stand for a new revision whose content is the same (only metadata changed)."""
+    tx.execute(
+        """INSERT OR REPLACE INTO embedding (namespace_id, node_id, revision_id, vector)
+        SELECT namespace_id, node_id, ?, vector FROM embedding WHERE node_id = ?""",
+        (revision, node_id),
+    )
+
+
+def done(tx: sqlite3.Connection, entries: Iterable[int]) -> None:
+    tx.executemany("DELETE FROM outbox WHERE id = ?", [(entry,) for entry in entries])
+
+
+def failed(tx: sqlite3.Connection, entry: int, reason: str) -> None:
+    """Leaves an entry where it is with the reason; it is tried again at the next flush()."""
+    tx.execute("UPDATE outbox SET attempts = attempts + 1, reason = ? WHERE id = ?", (reason, entry))
+
+
+def waiting(tx: sqlite3.Connection, namespace: int | None = None) -> int:
+    row = tx.execute(
+        "SELECT count(*) FROM outbox WHERE ? IS NULL OR namespace_id = ?", (namespace, namespace)
+    ).fetchone()
+    return int(row[0])
+
+
+def stuck(tx: sqlite3.Connection, namespace: int) -> list[tuple[str, str]]:
+    """(public id, reason) of what failed."""
+    return tx.execute(
+        """SELECT n.uid, o.reason FROM outbox o JOIN node n ON n.id = o.node_id
+        WHERE o.namespace_id = ? AND o.reason IS NOT NULL ORDER BY o.id""",
+        (namespace,),
+    ).fetchall()
+
+
+def requeue_all(tx: sqlite3.Connection) -> None:
+    """Asks for every live node of the store to be indexed again: the vector index was lost or cannot be trusted."""
+    tx.execute(
+        """INSERT INTO outbox (namespace_id, node_id) SELECT namespace_id, id FROM node
+        WHERE state = 'live' AND parent_id IS NOT NULL AND id NOT IN (SELECT node_id FROM outbox)"""
+    )
+
+
+def embedded_since(tx: sqlite3.Connection, namespace: int, after: int) -> list[tuple[int, int, int, bytes]]:
+    """(embedding id, node id, revision id, vector) of the embeddings made after the one with id ``after``."""
+    return tx.execute(
+        "SELECT id, node_id, revision_id, vector FROM embedding WHERE namespace_id = ? AND id > ? ORDER BY id",
+        (namespace, after),
+    ).fetchall()
+
+
+def vectors_of(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Vectors]:
+    """The embeddings of these nodes, where there are any."""
+    rows = tx.execute(
+        "SELECT node_id, vector FROM embedding WHERE node_id IN (SELECT value FROM json_each(?))", (dump(list(ids)),)
+    )
+    return {row[0]: np.frombuffer(row[1], dtype="<f4") for row in rows}
+
+
+def indexed_ids(tx: sqlite3.Connection, namespace: int) -> set[int]:
+    """The nodes that the vector index must hold: live, embedded, and not waiting."""
+    rows = tx.execute(
+        """SELECT e.node_id FROM embedding e JOIN node n ON n.id = e.node_id
+        WHERE e.namespace_id = ? AND n.state = 'live' AND e.node_id NOT IN (SELECT node_id FROM outbox)""",
+        (namespace,),
+    )
+    return {row[0] for row in rows}
+
+
+def pending_ids(tx: sqlite3.Connection, namespace: int) -> set[int]:
+    """The nodes that wait, for whatever reason."""
+    return {row[0] for row in tx.execute("SELECT node_id FROM outbox WHERE namespace_id = ?", (namespace,))}
+
+
+def embedded(tx: sqlite3.Connection, namespace: int) -> int:
+    row = tx.execute("SELECT count(*) FROM embedding WHERE namespace_id = ?", (namespace,)).fetchone()
+    return int(row[0])

@@ -1,0 +1,227 @@
+"""Pointers, checkpoints, sessions and settings: where an agent stands, and where it stood."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, dump, from_micros, subtree_range, to_node
+from hybridmem.types import Checkpoint, Namespace, Node
+
+_CHECKPOINT_COLUMNS = """number, label, reason, sequence, at, agent, active_task, active_node, decision_path,
+    nodes, digest"""
+
+
+# Settings and namespaces
+
+
+def setting(tx: sqlite3.Connection, key: str) -> Any:
+    """The value of a store setting, or None."""
+    row = tx.execute("SELECT value FROM setting WHERE key = ?", (key,)).fetchone()
+    return json.loads(row[0]) if row else None
+
+
+def set_setting(tx: sqlite3.Connection, key: str, value: Any) -> None:
+    tx.execute("INSERT OR REPLACE INTO setting (key, value) VALUES (?, ?)", (key, dump(value)))
+
+
+def namespace_id(tx: sqlite3.Connection, namespace: Namespace) -> int | None:
+    row = tx.execute("SELECT id FROM namespace WHERE key = ?", (dump(list(namespace)),)).fetchone()
+    return int(row[0]) if row else None
+
+
+def make_namespace(tx: sqlite3.Connection, namespace: Namespace, at: int) -> int:
+    cursor = tx.execute("INSERT INTO namespace (key, created_at) VALUES (?, ?)", (dump(list(namespace)), at))
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def namespaces(tx: sqlite3.Connection) -> dict[int, Namespace]:
+    return {row[0]: tuple(json.loads(row[1])) for row in tx.execute("SELECT id, key FROM namespace ORDER BY id")}
+
+
+# Tasks and active pointers
+
+
+def set_task(
+    tx: sqlite3.Connection, key: Key, *, status: str, next_step: str | None, started_at: int, finished_at: int | None
+) -> None:
+    tx.execute(
+        "INSERT OR REPLACE INTO task (node_id, status, next_step, started_at, finished_at) VALUES (?, ?, ?, ?, ?)",
+        (key.id, status, next_step, started_at, finished_at),
+    )
+
+
+def task(tx: sqlite3.Connection, key: Key) -> tuple[str, str | None, int, int | None] | None:
+    """(status, next step, started at, finished at) of a task node."""
+    row: tuple[str, str | None, int, int | None] | None = tx.execute(
+        "SELECT status, next_step, started_at, finished_at FROM task WHERE node_id = ?", (key.id,)
+    ).fetchone()
+    return row
+
+
+def active(tx: sqlite3.Connection, namespace: int, agent: str) -> tuple[int | None, int | None]:
+    """The internal ids of the active task and the active node of an agent."""
+    row = tx.execute(
+        "SELECT task_id, node_id FROM active WHERE namespace_id = ? AND agent = ?", (namespace, agent)
+    ).fetchone()
+    return (row[0], row[1]) if row else (None, None)
+
+
+def set_active(tx: sqlite3.Connection, namespace: int, agent: str, task_id: int | None, node_id: int | None) -> None:
+    tx.execute(
+        "INSERT OR REPLACE INTO active (namespace_id, agent, task_id, node_id) VALUES (?, ?, ?, ?)",
+        (namespace, agent, task_id, node_id),
+    )
+
+
+def agents(tx: sqlite3.Connection, namespace: int) -> list[tuple[str, str | None, str | None]]:
+    """(agent, active task, active node) of everyone who has written, public ids."""
+    return tx.execute(
+        """SELECT a.agent, t.uid, n.uid FROM active a LEFT JOIN node t ON t.id = a.task_id
+        LEFT JOIN node n ON n.id = a.node_id WHERE a.namespace_id = ? ORDER BY a.agent""",
+        (namespace,),
+    ).fetchall()
+
+
+def below(
+    tx: sqlite3.Connection,
+    namespace: int,
+    key: Key,
+    type: Literal["decision", "task"],
+    *,
+    limit: int | None = None,
+    open_only: bool = False,
+) -> list[Node]:
+    """The decisions or tasks below a node, newest first; with ``open_only`` only tasks that are not finished.
+
+    Costs what the namespace has of that type, not what it has of nodes: both types have a partial index, which SQLite
+    uses only if the type stands in the statement itself.
+    """
+    low, high = subtree_range(key.path)
+    rows = tx.execute(
+        f"""SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.namespace_id = ? AND n.type = '{type}'
+            AND n.path > ? AND n.path < ? AND n.state = 'live'
+            {"AND t.status IN ('open', 'paused')" if open_only else ""} ORDER BY n.id DESC LIMIT ?""",
+        (namespace, low, high, -1 if limit is None else limit),
+    )
+    return [to_node(row) for row in rows]
+
+
+# Checkpoints
+
+
+def add_checkpoint(tx: sqlite3.Connection, namespace: int, **columns: Any) -> int:
+    """Writes a checkpoint and returns its number within the namespace."""
+    row = tx.execute(
+        "SELECT coalesce(max(number), 0) + 1 FROM checkpoint WHERE namespace_id = ?", (namespace,)
+    ).fetchone()
+    names = ["namespace_id", "number", *columns]
+    marks = ", ".join("?" * len(names))
+    tx.execute(f"INSERT INTO checkpoint ({', '.join(names)}) VALUES ({marks})", (namespace, row[0], *columns.values()))
+    return int(row[0])
+
+
+def checkpoints(tx: sqlite3.Connection, namespace: int, *, limit: int | None = None) -> list[Checkpoint]:
+    """Newest first."""
+    rows = tx.execute(
+        f"SELECT {_CHECKPOINT_COLUMNS} FROM checkpoint WHERE namespace_id = ? ORDER BY number DESC LIMIT ?",
+        (namespace, -1 if limit is None else limit),
+    )
+    return [
+        Checkpoint(
+            id=row[0],
+            label=row[1],
+            reason=row[2],
+            sequence=row[3],
+            at=from_micros(row[4]),
+            agent=row[5],
+            active_task_id=row[6],
+            active_node_id=row[7],
+            decision_path=tuple(json.loads(row[8])),
+            nodes=row[9],
+            digest=row[10],
+        )
+        for row in rows
+    ]
+
+
+def last_checkpoint(tx: sqlite3.Connection, namespace: int) -> tuple[int, int]:
+    """(sequence, time) of the newest checkpoint; (0, 0) if there is none."""
+    row = tx.execute(
+        "SELECT sequence, at FROM checkpoint WHERE namespace_id = ? ORDER BY number DESC LIMIT 1", (namespace,)
+    ).fetchone()
+    return (row[0], row[1]) if row else (0, 0)
+
+
+# Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run of an agent: ``process`` says which process, ``closed`` whether it ended by close()."""
+
+    id: int
+    process: str
+    closed: bool
+
+
+def open_session(tx: sqlite3.Connection, namespace: int, agent: str, process: str, at: int) -> int:
+    cursor = tx.execute(
+        "INSERT INTO session (namespace_id, agent, process, opened_at) VALUES (?, ?, ?, ?)",
+        (namespace, agent, process, at),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def close_session(tx: sqlite3.Connection, session: int, at: int) -> None:
+    tx.execute("UPDATE session SET closed_at = ? WHERE id = ?", (at, session))
+
+
+def last_session(tx: sqlite3.Connection, namespace: int, agent: str, *, before: int | None) -> Session | None:
+    """The newest session of an agent, or the newest before the one with id ``before``."""
+    row = tx.execute(
+        """SELECT id, process, closed_at IS NOT NULL FROM session
+        WHERE namespace_id = ? AND agent = ? AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT 1""",
+        (namespace, agent, before, before),
+    ).fetchone()
+    return Session(row[0], row[1], bool(row[2])) if row else None
+
+
+# Counting
+
+
+def counts(tx: sqlite3.Connection, namespace: int) -> dict[str, Any]:
+    """Numbers for stats(), the root excluded."""
+
+    def grouped(column: str) -> dict[str, int]:
+        return dict(
+            tx.execute(
+                f"""SELECT {column}, count(*) FROM node WHERE namespace_id = ? AND parent_id IS NOT NULL
+                GROUP BY {column} ORDER BY 2 DESC, 1""",
+                (namespace,),
+            ).fetchall()
+        )
+
+    def one(sql: str) -> int:
+        return int(tx.execute(sql, (namespace,)).fetchone()[0])
+
+    return {
+        "by_type": grouped("type"),
+        "by_state": grouped("state"),
+        "depth": one("SELECT coalesce(max(depth), 0) FROM node WHERE namespace_id = ?"),
+        "operations": one("SELECT count(*) FROM operation WHERE namespace_id = ?"),
+        "checkpoints": one("SELECT count(*) FROM checkpoint WHERE namespace_id = ?"),
+        "open_tasks": one(
+            """SELECT count(*) FROM task t JOIN node n ON n.id = t.node_id
+            WHERE n.namespace_id = ? AND n.state = 'live' AND t.status IN ('open', 'paused')"""
+        ),
+    }
+
+
+def node_count(tx: sqlite3.Connection, namespace: int) -> int:
+    """Nodes of the namespace, its root not counted; kept with every insert, so it costs the same at any size."""
+    return int(tx.execute("SELECT nodes FROM namespace WHERE id = ?", (namespace,)).fetchone()[0])

@@ -1,0 +1,326 @@
+"""The tree: nodes and their revisions. ``parent_id`` is the truth; ``path`` follows it in the same transaction.
+
+Every function takes ``tx``, the connection of a transaction opened by :class:`hybridmem.store.connect.Connections`,
+and addresses nodes of one namespace only: ``namespace`` is part of every lookup by public id.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hybridmem.errors import Conflict, InvalidInput, NotFound
+from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, content_key, dump, subtree_range, to_node
+from hybridmem.types import Node
+
+_KEY_COLUMNS = "id, uid, parent_id, path, depth, type, version"
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+# Writing
+
+
+def insert(
+    tx: sqlite3.Connection,
+    namespace: int,
+    parent: Key | None,
+    *,
+    uid: str,
+    type: str,
+    content: str,
+    structured: bool,
+    metadata: dict[str, Any],
+    importance: float,
+    confidence: float,
+    agent: str,
+    terms: int,
+    at: int,
+    created_at: int | None = None,
+    uses: int = 0,
+    pinned: bool = False,
+    state: str = "live",
+) -> tuple[Key, int]:
+    """Adds a node below ``parent`` (None: the root) with its first revision; returns its key and the revision's id.
+
+    ``at`` is now, ``created_at`` when it happened (default: now).
+    """
+    created_at = at if created_at is None else created_at
+    # Inside an immediate transaction nobody else can take the next id, and the path needs it before the insert.
+    row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'node'").fetchone()
+    node_id = (row[0] if row else 0) + 1
+    revision = tx.execute(
+        "INSERT INTO revision (node_id, version, content, structured, metadata) VALUES (?, 1, ?, ?, ?)",
+        (node_id, content, structured, dump(metadata)),
+    ).lastrowid
+    assert revision is not None
+    path = (parent.path if parent else "/") + _segment(node_id)
+    depth = parent.depth + 1 if parent else 0
+    tx.execute(
+        """INSERT INTO node (id, namespace_id, uid, parent_id, path, depth, type, revision_id, content_key, importance,
+            confidence, uses, pinned, state, agent, terms, created_at, updated_at, active_at)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (
+            node_id, namespace, uid, parent.id if parent else None, path, depth, type, revision, content_key(content),
+            importance, confidence, uses, pinned, state, agent, terms, created_at, created_at, created_at,
+        ),
+    )  # fmt: skip
+    if parent:
+        tx.execute("UPDATE namespace SET nodes = nodes + 1 WHERE id = ?", (namespace,))
+    return Key(node_id, uid, parent.id if parent else None, path, depth, type, 1), revision
+
+
+def revise(
+    tx: sqlite3.Connection, key: Key, *, content: str, structured: bool, metadata: dict[str, Any], terms: int
+) -> int:
+    """Gives a node another content or metadata as a new revision; the old one stays. Returns the revision's id."""
+    revision = tx.execute(
+        "INSERT INTO revision (node_id, version, content, structured, metadata) VALUES (?, ?, ?, ?, ?)",
+        (key.id, key.version + 1, content, structured, dump(metadata)),
+    ).lastrowid
+    assert revision is not None
+    tx.execute(
+        "UPDATE node SET revision_id = ?, content_key = ?, terms = ? WHERE id = ?",
+        (revision, content_key(content), terms, key.id),
+    )
+    return revision
+
+
+def adopt_root(tx: sqlite3.Connection, root: Key, *, uid: str, content: str, metadata: dict[str, Any]) -> None:
+    """Gives the root of an empty namespace the id, content and metadata of an imported one."""
+    revision = revise(tx, root, content=content, structured=False, metadata=metadata, terms=0)
+    tx.execute("UPDATE node SET uid = ?, revision_id = ?, version = version + 1 WHERE id = ?", (uid, revision, root.id))
+
+
+def set_history(
+    tx: sqlite3.Connection, key: Key, *, version: int, updated_at: int, active_at: int, agent: str | None
+) -> None:
+    """What an imported node brings along of its past; ``agent`` None: keep who imported it."""
+    tx.execute(
+        "UPDATE node SET version = ?, updated_at = ?, active_at = ?, agent = coalesce(?, agent) WHERE id = ?",
+        (version, updated_at, active_at, agent, key.id),
+    )
+
+
+def change(tx: sqlite3.Connection, key: Key, at: int, **columns: Any) -> None:
+    """Sets columns of a node, raises its version by one and marks it updated."""
+    assignments = "".join(f"{name} = ?, " for name in columns)
+    tx.execute(
+        f"UPDATE node SET {assignments}version = version + 1, updated_at = max(updated_at, ?) WHERE id = ?",
+        (*columns.values(), at, key.id),
+    )
+
+
+def touch(tx: sqlite3.Connection, moments: Mapping[str, int]) -> None:
+    """Marks the nodes on these paths (each node and all its ancestors) active at the path's moment; never earlier."""
+    latest: dict[int, int] = {}
+    for path, at in moments.items():
+        for node_id in path_ids(path):
+            latest[node_id] = max(at, latest.get(node_id, at))
+    tx.executemany(
+        "UPDATE node SET active_at = ? WHERE id = ? AND active_at < ?",
+        [(at, node_id, at) for node_id, at in latest.items()],
+    )
+
+
+def move(tx: sqlite3.Connection, key: Key, parent: Key, at: int) -> None:
+    """Hangs a node with all below it under another parent and rewrites the paths of the whole branch.
+
+    :raises InvalidInput: the root cannot move; a node cannot hang below itself.
+    """
+    if key.parent_id is None:
+        raise InvalidInput("id: the root of a namespace cannot be moved")
+    if parent.path.startswith(key.path):
+        raise InvalidInput(f"parent: {parent.uid} is {key.uid} itself or lies below it; that would make a loop")
+    low, high = subtree_range(key.path)
+    path = parent.path + _segment(key.id)
+    tx.execute("UPDATE node SET parent_id = ? WHERE id = ?", (parent.id, key.id))
+    tx.execute(
+        "UPDATE node SET path = ? || substr(path, ?), depth = depth + ? WHERE path >= ? AND path < ?",
+        (path, len(key.path) + 1, parent.depth + 1 - key.depth, low, high),
+    )
+    change(tx, key, at)
+
+
+# Reading
+
+
+def find(tx: sqlite3.Connection, namespace: int, uid: str) -> Key | None:
+    row = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE namespace_id = ? AND uid = ?", (namespace, uid)).fetchone()
+    return Key(*row) if row else None
+
+
+def key(tx: sqlite3.Connection, namespace: int, uid: str, *, expected_version: int | None = None) -> Key:
+    """The key of a node.
+
+    :raises NotFound: there is no such node in this namespace.
+    :raises Conflict: it is not at ``expected_version``.
+    """
+    found = find(tx, namespace, uid)
+    if found is None:
+        raise NotFound(f"id: there is no node {uid!r} in this namespace")
+    if expected_version is not None and found.version != expected_version:
+        raise Conflict(
+            f"{uid}: is at version {found.version}, not {expected_version}; read it again and repeat the change",
+            expected=expected_version,
+            actual=found.version,
+        )
+    return found
+
+
+def by_id(tx: sqlite3.Connection, node_id: int) -> Key:
+    return Key(*tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE id = ?", (node_id,)).fetchone())
+
+
+def root(tx: sqlite3.Connection, namespace: int) -> Key:
+    row = tx.execute(
+        f"SELECT {_KEY_COLUMNS} FROM node WHERE namespace_id = ? AND parent_id IS NULL ORDER BY id LIMIT 1",
+        (namespace,),
+    ).fetchone()
+    return Key(*row)
+
+
+def repeat(tx: sqlite3.Connection, parent: Key, type: str, content: str) -> Key | None:
+    """The live node under ``parent`` with exactly this type and content, if there is one."""
+    row = tx.execute(
+        f"""SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? AND content_key = ?
+            AND type IN ('fact', 'preference', 'decision') AND type = ? AND state = 'live' LIMIT 1""",
+        (parent.id, content_key(content), type),
+    ).fetchone()
+    return Key(*row) if row else None
+
+
+def node(tx: sqlite3.Connection, key: Key) -> Node:
+    return to_node(tx.execute(f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.id = ?", (key.id,)).fetchone())
+
+
+def nodes(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Node]:
+    """Nodes by internal id; unknown ids are left out."""
+    rows = tx.execute(
+        f"SELECT n.id, {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.id IN (SELECT value FROM json_each(?))",
+        (dump(list(ids)),),
+    )
+    return {row[0]: to_node(row[1:]) for row in rows}
+
+
+def children(tx: sqlite3.Connection, key: Key, *, offset: int = 0, limit: int | None = None) -> list[Node]:
+    """Direct children in insertion order."""
+    rows = tx.execute(
+        f"""SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.parent_id = ? AND n.state = 'live'
+            ORDER BY n.id LIMIT ? OFFSET ?""",
+        (key.id, -1 if limit is None else limit, offset),
+    )
+    return [to_node(row) for row in rows]
+
+
+def ancestors(tx: sqlite3.Connection, key: Key) -> list[Node]:
+    """The chain root → parent."""
+    ids = path_ids(key.path)[:-1]
+    found = nodes(tx, ids)
+    return [found[id_] for id_ in ids]
+
+
+def walk(tx: sqlite3.Connection, key: Key, *, after: str = "", limit: int = 500) -> list[tuple[str, Node]]:
+    """One page of the subtree in preorder (parents first, siblings in insertion order) with the path to go on from."""
+    low, high = subtree_range(key.path)
+    rows = tx.execute(
+        f"""SELECT n.path, {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.path >= ? AND n.path > ? AND n.path < ?
+            ORDER BY n.path LIMIT ?""",
+        (low, after, high, limit),
+    )
+    return [(row[0], to_node(row[1:])) for row in rows]
+
+
+#: What :func:`scan` yields for every node, in this order: all that locating and ranking need besides the vectors.
+SCAN_COLUMNS = "id, parent_id, depth, type, importance, confidence, uses, active_at, terms, path, revision_id"
+
+
+def scan(
+    tx: sqlite3.Connection, namespace: int, paths: Sequence[str] = (), ids: Sequence[int] = ()
+) -> list[tuple[Any, ...]]:
+    """SCAN_COLUMNS of the live nodes below any of these paths or with any of these ids, once each, by path."""
+    rows: dict[str, tuple[Any, ...]] = {}
+    for path in paths:
+        low, high = subtree_range(path)
+        found = tx.execute(
+            f"""SELECT {SCAN_COLUMNS} FROM node WHERE path >= ? AND path < ? AND namespace_id = ? AND state = 'live'
+                ORDER BY path""",
+            (low, high, namespace),
+        ).fetchall()
+        if len(paths) == 1 and not ids:
+            return found
+        rows.update((row[9], row) for row in found)
+    loose = tx.execute(
+        f"""SELECT {SCAN_COLUMNS} FROM node WHERE id IN (SELECT value FROM json_each(?))
+            AND namespace_id = ? AND state = 'live'""",
+        (dump(list(ids)), namespace),
+    )
+    rows.update((row[9], row) for row in loose)
+    return [rows[path] for path in sorted(rows)]
+
+
+def keys(tx: sqlite3.Connection, ids: Sequence[int]) -> list[Key]:
+    rows = tx.execute(
+        f"SELECT {_KEY_COLUMNS} FROM node WHERE id IN (SELECT value FROM json_each(?))", (dump(list(ids)),)
+    )
+    return [Key(*row) for row in rows]
+
+
+def parents(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Key]:
+    """The parent of each of these nodes; the root has none."""
+    above = {key.id: key.parent_id for key in keys(tx, ids) if key.parent_id is not None}
+    found = {key.id: key for key in keys(tx, sorted(set(above.values())))}
+    return {node_id: found[parent_id] for node_id, parent_id in above.items()}
+
+
+def titles(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
+    """For each node the titles of what encloses it, from the root's child down to its parent."""
+    chains = {key.id: path_ids(key.path)[1:-1] for key in keys(tx, ids)}
+    rows = tx.execute(
+        """SELECT n.id, substr(r.content, 1, 200) FROM node n JOIN revision r ON r.id = n.revision_id
+        WHERE n.id IN (SELECT value FROM json_each(?))""",
+        (dump(sorted({one for chain in chains.values() for one in chain})),),
+    )
+    named = {row[0]: title(row[1]) for row in rows}
+    return {node_id: tuple(named[one] for one in chain) for node_id, chain in chains.items()}
+
+
+def title(content: str) -> str:
+    """The first line that is not blank, cut at 120 characters: a content's name in a path."""
+    line = next((line.strip() for line in content.splitlines() if line.strip()), content.strip())
+    return line if len(line) <= 120 else line[:119] + "…"
+
+
+def count_below(tx: sqlite3.Connection, path: str, limit: int) -> int:
+    """Nodes at or below a path, counting no further than ``limit``."""
+    low, high = subtree_range(path)
+    row = tx.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM node WHERE path >= ? AND path < ? LIMIT ?)", (low, high, limit)
+    ).fetchone()
+    return int(row[0])
+
+
+def path_ids(path: str) -> list[int]:
+    """The internal ids along a path, root first, the node itself last."""
+    return [_number(part) for part in path.strip("/").split("/")]
+
+
+def pages(tx: sqlite3.Connection, key: Key) -> Iterator[Node]:
+    """Every node of a subtree in preorder, within one snapshot."""
+    after = ""
+    while page := walk(tx, key, after=after):
+        after = page[-1][0]
+        yield from (found for _, found in page)
+
+
+def _segment(node_id: int) -> str:
+    """An id as a path segment whose text order is its number order: the count of base-36 digits, then the digits."""
+    digits = ""
+    number = node_id
+    while number:
+        number, rest = divmod(number, 36)
+        digits = _DIGITS[rest] + digits
+    return f"{_DIGITS[len(digits)]}{digits}/"
+
+
+def _number(segment: str) -> int:
+    return int(segment[1:], 36)

@@ -1,0 +1,160 @@
+"""What every verb works with: one namespace of one store, seen by one agent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from hybridmem.config import Config
+from hybridmem.ports import Clock
+from hybridmem.store import log, points, tree
+from hybridmem.store.connect import Connections
+from hybridmem.store.rows import Key, dump, new_uid, to_micros
+from hybridmem.types import ROOT_TYPE, Namespace
+
+
+class Workspace:
+    """The connections of a store bound to a namespace and an agent; nothing here can change which.
+
+    :param namespace: its tree is made, with its root, if it is not there.
+    """
+
+    def __init__(
+        self, connections: Connections, namespace: Namespace, agent: str, config: Config, clock: Clock
+    ) -> None:
+        self.connections = connections
+        self.namespace = namespace
+        self.agent = agent
+        self.config = config
+        self.clock = clock
+        self.session: int | None = None
+        self.id = self._find_or_make()
+
+    @property
+    def directory(self) -> Path:
+        return self.connections.directory
+
+    def now(self) -> int:
+        """The time in microseconds since 1970 UTC."""
+        return to_micros(self.clock.now())
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """One durable transaction; the first one of a run also notes that the run began."""
+        opened = False
+        try:
+            with self.connections.write() as tx:
+                if self.session is None:
+                    opened = True
+                    self.session = points.open_session(tx, self.id, self.agent, process_name(), self.now())
+                yield tx
+        except BaseException:
+            if opened:
+                self.session = None
+            raise
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        with self.connections.read() as tx:
+            yield tx
+
+    def record(self, tx: sqlite3.Connection, kind: str, node_uid: str | None, payload: dict[str, object]) -> int:
+        """Logs an operation of this agent."""
+        return log.append(
+            tx, self.id, kind=kind, node_uid=node_uid, agent=self.agent, at=self.now(), payload=dict(payload)
+        )
+
+    def checkpoint(self, tx: sqlite3.Connection, reason: str, label: str | None = None) -> int:
+        """Writes a checkpoint of this agent's position; returns its number.
+
+        Costs the same at any size of the store: the digest is the head of the hash-chained log, which determines
+        the tree, and the decision path reads decisions only.
+        """
+        sequence, digest = log.head(tx, self.id)
+        task_id, node_id = points.active(tx, self.id, self.agent)
+        task = tree.by_id(tx, task_id) if task_id else None
+        decisions = points.below(tx, self.id, task, "decision") if task else []
+        return points.add_checkpoint(
+            tx,
+            self.id,
+            label=label,
+            reason=reason,
+            sequence=sequence,
+            at=self.now(),
+            agent=self.agent,
+            active_task=task.uid if task else None,
+            active_node=tree.by_id(tx, node_id).uid if node_id else None,
+            decision_path=dump([decision.id for decision in reversed(decisions)]),
+            nodes=points.node_count(tx, self.id),
+            digest=digest,
+        )
+
+    def checkpoint_if_due(self, tx: sqlite3.Connection) -> None:
+        """The automatic checkpoint: after N operations, or at the first write after M seconds."""
+        rule = self.config.checkpoint
+        sequence, at = points.last_checkpoint(tx, self.id)
+        head, _ = log.head(tx, self.id)
+        by_count = rule.every_operations > 0 and head - sequence >= rule.every_operations
+        by_time = rule.every_seconds > 0 and at > 0 and self.now() - at >= rule.every_seconds * 1_000_000
+        if by_count or by_time:
+            self.checkpoint(tx, "operations" if by_count else "time")
+
+    def root(self, tx: sqlite3.Connection) -> Key:
+        return tree.root(tx, self.id)
+
+    def start(self, tx: sqlite3.Connection, id: str | None) -> Key:
+        """The node with this id, or the root for None: where reading along the tree begins."""
+        return self.root(tx) if id is None else tree.key(tx, self.id, id)
+
+    def _find_or_make(self) -> int:
+        with self.connections.read() as tx:
+            found = points.namespace_id(tx, self.namespace)
+        if found is not None:
+            return found
+        with self.connections.write() as tx:
+            # Another process may have made it since.
+            found = points.namespace_id(tx, self.namespace)
+            if found is not None:
+                return found
+            now = self.now()
+            made = points.make_namespace(tx, self.namespace, now)
+            root, revision = tree.insert(
+                tx, made, None, uid=new_uid(), type=ROOT_TYPE, content="/".join(self.namespace), structured=False,
+                metadata={}, importance=0.5, confidence=1.0, agent=self.agent, terms=0, at=now,
+            )  # fmt: skip
+            log.append(
+                tx, made, kind="namespace", node_uid=root.uid, agent=self.agent, at=now, payload={"revision": revision}
+            )
+            return made
+
+
+def process_name() -> str:
+    """Identifies this process on this machine, safe against reuse of its number."""
+    return f"{socket.gethostname()}:{os.getpid()}:{_started(os.getpid())}"
+
+
+def is_running(process: str) -> bool:
+    """Whether the process of a session still lives. One on another machine counts as living: we cannot know."""
+    host, pid, started = process.rsplit(":", 2)
+    if host != socket.gethostname():
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it exists and belongs to somebody else
+    return _started(int(pid)) == started
+
+
+def _started(pid: int) -> str:
+    """The start time of a process in clock ticks since boot, '' where the system does not tell (or a zombie's '')."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
