@@ -1,0 +1,212 @@
+"""Weights, relevance and their blend: pure functions of numpy arrays, one element per node. No clock, no I/O.
+
+A pool is the set of nodes that one search ranks, in preorder: ``parent[i]`` is the position of the nearest ancestor of
+node i within the pool (-1: none) and ``end[i]`` the position after its last descendant, so that a subtree is the range
+``i:end[i]`` and sums over subtrees are differences of one running sum, at any depth.
+
+Every signal, weight, relevance and score lies in [0, 1], and every function is monotone in each of its signals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework"): saturation of the term frequency. 1.2 is
+#: the customary value.
+K1 = 1.2
+#: BM25: how far a long text is discounted; 0 not at all, 1 fully. 0.5, below the customary 0.75, since memories are
+#: short and of like length: LoCoMo development recall@10 74.3 against 74.0.
+B = 0.5
+#: Uses after which frequency has reached one half.
+HALF_USES = 3.0
+#: Levels that a subtree's score reaches down and a hit's vote reaches up; beyond them the decay leaves nothing.
+MAX_LEVELS = 8
+#: How many of the best vector hits vote for the subtrees that enclose them.
+VOTERS = 20
+
+
+# Weight
+
+
+def recency(age_seconds: Floats, half_life_seconds: Floats) -> Floats:
+    """``exp(-ln 2 · age / half_life)``: 1 now, 1/2 after one half-life. A negative age (the future) counts as 0."""
+    return np.exp2(-np.maximum(age_seconds, 0.0) / half_life_seconds)
+
+
+def frequency(uses: NDArray[np.generic]) -> Floats:
+    """``uses / (uses + 3)``: saturating, 0 for none."""
+    counted = np.asarray(uses, dtype=np.float64)
+    return counted / (counted + HALF_USES)
+
+
+def weight(
+    importance: Floats,
+    recency: Floats,
+    confidence: Floats,
+    frequency: Floats,
+    coefficients: tuple[float, float, float, float],
+) -> Floats:
+    """The mean of the four parts, weighted by ``coefficients`` in the order of the arguments (each ≥ 0, sum > 0)."""
+    parts = (importance, recency, confidence, frequency)
+    total = sum(c * part for c, part in zip(coefficients, parts, strict=True))
+    return np.asarray(total / sum(coefficients), dtype=np.float64)
+
+
+# Relevance
+
+
+def calibrated(cosine: Floats, floor: float, ceiling: float) -> Floats:
+    """Cosine in [-1, 1] to [0, 1]: 0 up to ``floor`` (unrelated texts), 1 from ``ceiling`` (the same text) on."""
+    return np.clip((cosine - floor) / (ceiling - floor), 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Lexical:
+    """``nodes`` (n,): how much of the query each node's own text answers; ``subtrees`` (n,): the same for the text of
+    everything at and below it, 0 where there is nothing below. Both in [0, 1]."""
+
+    nodes: Floats
+    subtrees: Floats
+
+
+def lexical(
+    postings: Mapping[str, tuple[Ints, Ints]], query: list[str], lengths: Ints, end: Ints, subtree: NDArray[np.bool_]
+) -> Lexical:
+    """BM25 of nodes and of whole subtrees, each as a share of the best that a text could reach.
+
+    :param postings: term → (positions in the pool, term frequencies), for the terms of the query that occur.
+    :param query: all terms of the query; one that occurs nowhere counts towards what could be reached.
+    :param lengths: (n,) number of terms of each node.
+    :param end: (n,) see the module.
+    :param subtree: (n,) mask of the positions that count as subtrees.
+    """
+    n = len(lengths)
+    nodes, subtrees = np.zeros(n), np.zeros(n)
+    if not n or not query:
+        return Lexical(nodes, subtrees)
+    starts = np.flatnonzero(subtree)
+    below = _range_sums(lengths, end)[starts]
+    node_norm = _length_norm(lengths)
+    subtree_norm = _length_norm(below)
+    best_node = best_subtree = 0.0
+    for term in query:
+        positions, counts = postings.get(term, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
+        idf = _idf(n, len(positions))
+        best_node += idf
+        if len(positions):
+            nodes[positions] += idf * _saturated(counts, node_norm[positions])
+        if len(starts):
+            frequencies = np.zeros(n, dtype=np.int64)
+            frequencies[positions] = counts
+            sums = _range_sums(frequencies, end)[starts]
+            group_idf = _idf(len(starts), int((sums > 0).sum()))
+            best_subtree += group_idf * (K1 + 1.0)
+            subtrees[starts] += group_idf * _saturated(sums, subtree_norm)
+    return Lexical(
+        np.minimum(nodes / best_node, 1.0), np.minimum(subtrees / best_subtree, 1.0) if len(starts) else subtrees
+    )
+
+
+def votes(vector: Floats, parent: Ints, subtree: NDArray[np.bool_], decay: float) -> Floats:
+    """(n,) for each subtree the best vector hit inside it, less by ``decay`` for every level in between. In [0, 1]."""
+    found = np.zeros(len(vector))
+    if not len(vector):
+        return found
+    count = min(VOTERS, len(vector))
+    voters = np.argpartition(-vector, count - 1)[:count]
+    strength, place = vector[voters].copy(), parent[voters].copy()
+    for _ in range(MAX_LEVELS):
+        alive = place >= 0
+        if not alive.any():
+            break
+        place, strength = place[alive], strength[alive]
+        np.maximum.at(found, place, strength)
+        place, strength = parent[place], strength * decay
+    return np.where(subtree, found, 0.0)
+
+
+def located(lexical: Floats, votes: Floats, vote_share: float) -> Floats:
+    """The score of each subtree: its text's match and the votes, mixed 1 : ``vote_share``."""
+    return (lexical + vote_share * votes) / (1.0 + vote_share)
+
+
+def tree_share(located: Floats, parent: Ints, subtree: NDArray[np.bool_], decay: float) -> Floats:
+    """(n,) what each node gets from the subtrees that enclose it: their mean, each level up counting ``decay`` less."""
+    total, weights = np.zeros(len(parent)), np.zeros(len(parent))
+    place, factor = parent.copy(), 1.0
+    for _ in range(MAX_LEVELS):
+        inside = place >= 0
+        if not inside.any() or factor <= 0.0:
+            break
+        counted = inside & subtree[place]
+        total[counted] += factor * located[place[counted]]
+        weights[counted] += factor
+        place = np.where(inside, parent[place], -1)
+        factor *= decay
+    return np.asarray(total / np.where(weights > 0, weights, 1.0), dtype=np.float64)
+
+
+def neighbours(base: Floats, parent: Ints) -> Floats:
+    """(n,) the mean of ``base`` over the siblings just before and just after; a missing one counts as 0."""
+    n = len(base)
+    found = np.zeros(n)
+    if n < 2:
+        return found
+    order = np.argsort(parent, kind="stable")
+    same = (parent[order][1:] == parent[order][:-1]) & (parent[order][1:] >= 0)
+    left, right = order[:-1][same], order[1:][same]
+    found[right] += base[left] / 2.0
+    found[left] += base[right] / 2.0
+    return found
+
+
+def base_relevance(vector: Floats | None, lexical: Floats, coefficients: tuple[float, float]) -> Floats:
+    """A node's own match: the mean of vector and lexical by ``coefficients``; without a query vector lexical alone."""
+    by_vector, by_lexical = coefficients
+    if vector is None:
+        return lexical
+    return (by_vector * vector + by_lexical * lexical) / (by_vector + by_lexical)
+
+
+def relevance(base: Floats, tree: Floats, neighbour: Floats, coefficients: tuple[float, float]) -> Floats:
+    """``base + (1 - base) · (tree·t + neighbour·n)``: what surrounds a node can lift it, never lower it.
+
+    A full match stays 1 wherever it hangs, and a node's own mismatch leaves room for at most the sum of the
+    ``coefficients`` (tree, neighbour), which is capped at 1.
+    """
+    by_tree, by_neighbour = coefficients
+    lift = np.minimum(by_tree * tree + by_neighbour * neighbour, 1.0)
+    return base + (1.0 - base) * lift
+
+
+def blended(relevance: Floats, weight: Floats, omega: float, blend: str) -> Floats:
+    """The score. ``linear``: ``(1-ω)·relevance + ω·weight``. ``bounded``: ``relevance · (1-ω + ω·weight)``."""
+    if blend == "bounded":
+        return relevance * (1.0 - omega + omega * weight)
+    return (1.0 - omega) * relevance + omega * weight
+
+
+def _idf(total: int, containing: int) -> float:
+    return float(np.log1p((total - containing + 0.5) / (containing + 0.5)))
+
+
+def _length_norm(lengths: Ints) -> Floats:
+    mean = float(lengths.mean()) if len(lengths) else 0.0
+    return np.asarray(1.0 - B + B * lengths / mean if mean > 0 else np.ones(len(lengths)), dtype=np.float64)
+
+
+def _saturated(counts: Ints, norm: Floats) -> Floats:
+    return counts * (K1 + 1.0) / (counts + K1 * norm)
+
+
+def _range_sums(values: Ints, end: Ints) -> Ints:
+    """(n,) the sum of ``values[i:end[i]]`` for every i."""
+    running = np.concatenate(([0], np.cumsum(values)))
+    return np.asarray(running[end] - running[:-1], dtype=np.int64)
