@@ -1,0 +1,161 @@
+"""The embedding model of a store: loaded when first needed, recorded once, and compared ever after."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from hybridmem.config import EmbeddingConfig
+from hybridmem.embed.probe import Probe, probe, same_model
+from hybridmem.embed.registry import create, create_from_identity
+from hybridmem.errors import EmbeddingMismatch, EmbeddingUnavailable, InvalidInput
+from hybridmem.ports import Calibration, Embedder, EmbedderIdentity, Vectors
+from hybridmem.store import points
+from hybridmem.store.connect import Connections
+from hybridmem.store.rows import dump
+
+SETTING = "embedding"
+#: Loading a model that is not there can take seconds; it is not tried again sooner than this.
+RETRY_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a store remembers of its model. ``key`` names the model in the index."""
+
+    identity: EmbedderIdentity
+    fingerprint: str
+    calibration: Calibration
+
+    @property
+    def key(self) -> str:
+        return dump(asdict(self.identity))
+
+
+class Model:
+    """Hands out the embedder once it is known to be the one the store was built with.
+
+    :param make: makes the configured embedder; given the recorded identity if there is one.
+    """
+
+    def __init__(self, connections: Connections, make: Callable[[EmbedderIdentity | None], Embedder]) -> None:
+        self._connections = connections
+        self._make = make
+        self._guard = threading.Lock()
+        self._embedder: Embedder | None = None
+        self._recorded: Recorded | None = None
+        self._refused: EmbeddingUnavailable | None = None
+        self._failure: tuple[float, EmbeddingUnavailable] | None = None
+
+    def recorded(self) -> Recorded | None:
+        """What the store was built with; None before the first embedding. Loads no model."""
+        if self._recorded is None:
+            with self._connections.read() as tx:
+                value = points.setting(tx, SETTING)
+            self._recorded = None if value is None else _from_json(value)
+        return self._recorded
+
+    def get(self) -> tuple[Embedder, Recorded]:
+        """The embedder, and what the store knows of it; the first call ever records it.
+
+        :raises EmbeddingUnavailable: it cannot be loaded; the message says what to install.
+        :raises EmbeddingMismatch: it is another model than the store was built with.
+        """
+        with self._guard:
+            if self._refused is not None:
+                raise self._refused
+            if self._embedder is None:
+                if self._failure is not None and time.monotonic() - self._failure[0] < RETRY_SECONDS:
+                    raise self._failure[1]
+                try:
+                    self._embedder, self._recorded = self._load()
+                except EmbeddingMismatch as error:
+                    self._refused = error  # this will not change while the handle is open
+                    raise
+                except EmbeddingUnavailable as error:
+                    self._failure = (time.monotonic(), error)
+                    raise
+            assert self._recorded is not None
+            return self._embedder, self._recorded
+
+    def forget_failure(self) -> None:
+        """Lets the next get() try to load a model that could not be loaded a moment ago."""
+        self._failure = None
+
+    def _load(self) -> tuple[Embedder, Recorded]:
+        known = self.recorded()
+        embedder = self._make(known.identity if known else None)
+        if known is not None and embedder.identity.dimension != known.identity.dimension:
+            raise _mismatch(known.identity, embedder.identity)
+        found = probe(embedder)
+        if known is None:
+            known = self._record(embedder.identity, found)
+        # The vectors decide, not the name: a model moved to another path is the same, one of the same name may not be.
+        if not same_model(known.fingerprint, found.fingerprint):
+            raise _mismatch(known.identity, embedder.identity)
+        return embedder, known
+
+    def _record(self, identity: EmbedderIdentity, found: Probe) -> Recorded:
+        """Writes the choice down, unless another process was first: then that one's counts."""
+        with self._connections.write() as tx:
+            value = points.setting(tx, SETTING)
+            if value is not None:
+                return _from_json(value)
+            made = Recorded(identity, found.fingerprint, found.calibration)
+            points.set_setting(tx, SETTING, _to_json(made))
+            return made
+
+
+def choose(known: EmbedderIdentity | None, settings: EmbeddingConfig, given: Embedder | None) -> Embedder:
+    """The embedder object that was passed in, or the one the store recorded, or the configured one.
+
+    :raises EmbeddingMismatch: the store was built by another provider than the configured one.
+    """
+    if given is not None:
+        if not isinstance(given, Embedder):
+            raise InvalidInput("embedder: must have identity, embed_documents() and embed_query(); see ports.Embedder")
+        return given
+    if known is None:
+        return create(settings)
+    if settings.provider not in ("auto", known.provider):
+        raise EmbeddingMismatch(
+            f"this store was built with {known.describe()}, but embedding.provider is {settings.provider!r}; set it to "
+            f"'auto' or {known.provider!r}, or export() the memories and import_() them into a new store. Until then "
+            "writing, ids, tree and lexical search go on working"
+        )
+    return create_from_identity(known, settings)
+
+
+def _mismatch(known: EmbedderIdentity, given: EmbedderIdentity) -> EmbeddingMismatch:
+    same_name = " under the same name" if known == given else ""
+    return EmbeddingMismatch(
+        f"this store was built with {known.describe()}, but {given.describe()} gives other vectors{same_name}. "
+        "Configure the model it was built with; or export() the memories and import_() them into a new store. "
+        "Until then writing, ids, tree and lexical search go on working"
+    )
+
+
+def _to_json(recorded: Recorded) -> dict[str, Any]:
+    calibration = recorded.calibration
+    return {
+        "identity": asdict(recorded.identity),
+        "fingerprint": recorded.fingerprint,
+        "floor": calibration.floor,
+        "ceiling": calibration.ceiling,
+        "mean": base64.b64encode(np.asarray(calibration.mean, dtype="<f4").tobytes()).decode("ascii"),
+    }
+
+
+def _from_json(value: dict[str, Any]) -> Recorded:
+    mean: Vectors = np.frombuffer(base64.b64decode(value["mean"]), dtype="<f4")
+    return Recorded(
+        EmbedderIdentity(**value["identity"]),
+        value["fingerprint"],
+        Calibration(value["floor"], value["ceiling"], mean),
+    )

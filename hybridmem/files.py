@@ -1,0 +1,274 @@
+"""Files in and out: our own JSON Lines (loses nothing), the plain tree JSON of simple implementations, chat messages.
+
+JSON Lines: a header, then one line per node, parents first, then one line per agent with its active pointers.
+Tree JSON: ``{"root_id", "active_node_id", "nodes": {id: {id, parent_id, content, node_type, timestamp, weight, …}}}``;
+what that format has no name for travels in the extra key ``hybridmem`` of each node.
+Chat: a list of ``{"role", "content"}`` or an object with such a list under ``messages``; or one such object per line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from hybridmem import inputs
+from hybridmem.errors import InvalidInput, NotFound, StoreFull
+from hybridmem.records import Record, from_chat, from_lines, from_tree, order_parents_first, to_record, to_tree_node
+from hybridmem.store import points, tree
+from hybridmem.store.rows import Key, to_micros
+from hybridmem.store.workspace import Workspace
+from hybridmem.types import ROOT_TYPE, TASK_TYPE, ImportReport
+from hybridmem.write import Draft, Parent, Writer
+
+EXPORT_FORMATS = ("jsonl", "tree")
+IMPORT_FORMATS = ("auto", "jsonl", "tree", "chat")
+VERSION = 1
+#: Bytes of one file that import_ reads.
+MAX_FILE_BYTES = 2_000_000_000
+
+
+def export(workspace: Workspace, file: Path, format: str) -> int:
+    """Writes one consistent state of the namespace; the file appears whole or not at all. Returns the nodes written.
+
+    :raises InvalidInput: an unknown format. StoreFull: the file cannot be written.
+    """
+    inputs.one_of("format", format, EXPORT_FORMATS)
+    with workspace.read() as tx, _replacing(file) as out:
+        return _write_lines(tx, workspace, out) if format == "jsonl" else _write_tree(tx, workspace, out)
+
+
+def import_(workspace: Workspace, writer: Writer, file: Path, format: str, parent: Parent) -> ImportReport:
+    """Reads a file in one transaction. A record whose id is already here with the same content is skipped.
+
+    A whole export into a namespace that is still empty takes over its root, active pointers and all; into one that is
+    not, its top-level nodes hang under the root (trees and chats: under ``parent``).
+
+    :raises InvalidInput: the file is not of the format, or a record in it is wrong (named by line or id), or an id is
+        already here with another content. NotFound: there is no such file.
+    """
+    inputs.one_of("format", format, IMPORT_FORMATS)
+    text = _read(file)
+    kind = _detect(text, file) if format == "auto" else format
+    try:
+        records, pointers = {"jsonl": from_lines, "tree": from_tree, "chat": from_chat}[kind](text)
+        records = order_parents_first(records)
+    except InvalidInput as error:
+        raise InvalidInput(f"{file}: {error}") from error
+    with workspace.write() as tx:
+        return _Importer(tx, workspace, writer, kind, str(file)).store(records, pointers, parent)
+
+
+class _Importer:
+    """One import inside its transaction."""
+
+    def __init__(self, tx: sqlite3.Connection, workspace: Workspace, writer: Writer, kind: str, file: str) -> None:
+        self._tx = tx
+        self._workspace = workspace
+        self._writer = writer
+        self._kind = kind
+        self._file = file
+        self._keys: dict[str, Key] = {}
+        self._moments: dict[str, int] = {}
+
+    def store(self, records: list[Record], pointers: dict[str, Any], parent: Parent) -> ImportReport:
+        tx, workspace = self._tx, self._workspace
+        root = workspace.root(tx)
+        empty = points.node_count(tx, workspace.id) == 0
+        top = root if self._kind == "jsonl" or (empty and self._kind == "tree") else self._writer.parent_key(tx, parent)
+        added = skipped = 0
+        for record in records:
+            if record.type == ROOT_TYPE:
+                self._keys[record.id or ""] = self._take_root(root, record) if empty and self._kind != "chat" else top
+                continue
+            above = top if record.parent_id is None else self._keys[record.parent_id]
+            known = tree.find(tx, workspace.id, record.id) if record.id is not None else None
+            if known is not None:
+                self._must_be_same(known, record)
+                key = known
+                skipped += 1
+            else:
+                key = self._insert(record, above)
+                added += 1
+            if record.id is not None:
+                self._keys[record.id] = key
+        tree.touch(tx, self._moments)
+        self._point(pointers, empty)
+        if added:
+            workspace.record(tx, "import", None, {"format": self._kind, "added": added, "skipped": skipped})
+            workspace.checkpoint(tx, "import")
+        return ImportReport(self._kind, added, skipped, self._workspace.root(tx).uid)
+
+    def _take_root(self, root: Key, record: Record) -> Key:
+        """An empty namespace becomes the imported one: its root gets the exported id, content and metadata."""
+        uid = inputs.name("id", record.id)
+        tree.adopt_root(self._tx, root, uid=uid, content=record.content, metadata=record.metadata)
+        self._workspace.record(self._tx, "root", uid, {"was": root.uid})
+        return self._workspace.root(self._tx)
+
+    def _insert(self, record: Record, above: Key) -> Key:
+        try:
+            draft = self._draft(record)
+            extra = {"uses": inputs.count("uses", record.uses), "pinned": int(record.pinned), "state": record.state}
+            key = self._writer.insert(self._tx, draft, above, **extra)
+            created = draft.created_at if draft.created_at is not None else self._workspace.now()
+            updated = (
+                created if record.updated_at is None else to_micros(inputs.moment("updated_at", record.updated_at))
+            )
+            active = created if record.active_at is None else to_micros(inputs.moment("active_at", record.active_at))
+            tree.set_history(
+                self._tx, key, version=record.version, updated_at=updated, active_at=active, agent=record.agent
+            )
+            self._moments[key.path] = active
+            if record.type == TASK_TYPE:
+                self._set_task(key, record, created)
+            return key
+        except InvalidInput as error:
+            raise InvalidInput(f"{self._file}: {record.where}: {error}") from error
+
+    def _draft(self, record: Record) -> Draft:
+        return self._writer.draft(
+            json.loads(record.content) if record.structured else record.content,
+            type=record.type,
+            importance=record.importance,
+            confidence=record.confidence,
+            metadata=record.metadata,
+            occurred_at=record.created_at,
+            id=record.id,
+        )
+
+    def _set_task(self, key: Key, record: Record, created: int) -> None:
+        task = record.task or {}
+        status = inputs.one_of("status", task.get("status", "open"), ("open", "paused", "done", "failed"))
+        started, finished = (
+            None if task.get(name) is None else to_micros(inputs.moment(name, task[name]))
+            for name in ("started_at", "finished_at")
+        )
+        points.set_task(
+            self._tx, key, status=status, next_step=task.get("next_step"),
+            started_at=created if started is None else started, finished_at=finished,
+        )  # fmt: skip
+        self._workspace.record(self._tx, "task.import", key.uid, {"status": status, "next_step": task.get("next_step")})
+
+    def _must_be_same(self, known: Key, record: Record) -> None:
+        here = tree.node(self._tx, known)
+        if here.content != record.content or here.type != record.type:
+            raise InvalidInput(
+                f"{self._file}: {record.where}: the id {known.uid!r} is already in this namespace with another "
+                "content; import into an empty namespace, or change the id in the file"
+            )
+
+    def _point(self, pointers: dict[str, Any], empty: bool) -> None:
+        """Active pointers come along only into a namespace that was empty: nobody's place is moved under his feet."""
+        if not empty:
+            return
+        for agent, (task, node) in pointers.items():
+            who = self._workspace.agent if agent == "" else inputs.name("agent", agent)
+            task_key, node_key = self._keys.get(task or ""), self._keys.get(node or "")
+            if task_key is None and node_key is not None and agent == "":
+                task_key = self._enclosing_task(node_key)
+            points.set_active(
+                self._tx, self._workspace.id, who, task_key.id if task_key else None, node_key.id if node_key else None
+            )
+
+    def _enclosing_task(self, key: Key) -> Key | None:
+        """The nearest open task at or above a node: what was active where only the active node is known."""
+        for node_id in reversed(tree.path_ids(key.path)):
+            found = tree.by_id(self._tx, node_id)
+            task = points.task(self._tx, found)
+            if task is not None and task[0] == "open":
+                return found
+        return None
+
+
+def _write_lines(tx: sqlite3.Connection, workspace: Workspace, out: TextIO) -> int:
+    def line(value: Mapping[str, Any]) -> None:
+        out.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+
+    line({"kind": "hybridmem", "version": VERSION, "namespace": list(workspace.namespace)})
+    count = 0
+    for node in tree.pages(tx, workspace.root(tx)):
+        line({"kind": "node", **to_record(node)})
+        count += node.type != ROOT_TYPE
+    for agent, task, active in points.agents(tx, workspace.id):
+        line({"kind": "active", "agent": agent, "task_id": task, "node_id": active})
+    return count
+
+
+def _write_tree(tx: sqlite3.Connection, workspace: Workspace, out: TextIO) -> int:
+    nodes = {node.id: to_tree_node(node) for node in tree.pages(tx, workspace.root(tx))}
+    agents = points.agents(tx, workspace.id)
+    mine = next((node for agent, _, node in agents if agent == workspace.agent), None)
+    document = {
+        "root_id": workspace.root(tx).uid,
+        "active_node_id": mine,
+        "nodes": nodes,
+        "hybridmem": {"active": {agent: [task, node] for agent, task, node in agents}},
+    }
+    json.dump(document, out, ensure_ascii=False, allow_nan=False, indent=1)
+    out.write("\n")
+    return len(nodes) - 1
+
+
+def _read(file: Path) -> str:
+    try:
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise InvalidInput(f"{file}: is larger than {MAX_FILE_BYTES:,} bytes; split it")
+        return file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise NotFound(f"{file}: there is no such file") from None
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{file}: is not UTF-8 text: {error}") from error
+    except OSError as error:
+        raise InvalidInput(f"{file}: cannot be read: {error}") from error
+
+
+def _detect(text: str, file: Path) -> str:
+    """Which format a file is in, by its first value."""
+    first = text.lstrip()[:1]
+    try:
+        value = json.loads(text)
+    except ValueError:
+        head, _, _ = text.lstrip().partition("\n")
+        try:
+            value = json.loads(head)
+        except ValueError as error:
+            raise InvalidInput(f"{file}: is neither JSON nor JSON Lines: {error}") from error
+    if first == "[":
+        return "chat"
+    if isinstance(value, dict):
+        if value.get("kind") == "hybridmem":
+            return "jsonl"
+        if "nodes" in value:
+            return "tree"
+        if "messages" in value or "role" in value:
+            return "chat"
+    raise InvalidInput(
+        f"{file}: the format is not recognised; expected hybridmem JSON Lines, a tree with 'root_id' and 'nodes', or "
+        "chat messages with 'role' and 'content'; name it with format="
+    )
+
+
+@contextlib.contextmanager
+def _replacing(file: Path) -> Iterator[TextIO]:
+    """A file that takes the place of ``file`` only when it is written and on disk."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    except OSError as error:
+        raise StoreFull(f"{file}: cannot be written: {error}") from error
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(file)
+    except OSError as error:
+        raise StoreFull(f"{file}: cannot be written: {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)

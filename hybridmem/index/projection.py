@@ -1,0 +1,202 @@
+"""The vectors of a store as Chroma holds them: one object per store directory and process, shared by all handles.
+
+It is a projection of SQLite and can be thrown away at any moment. One process owns it at a time (OwnerLock). The owner
+notes in SQLite that it has it open; if the next owner finds that note, the last one was killed, and the files are
+checked from outside before they are opened, since torn ones can crash the interpreter. What fails is moved aside,
+never deleted, and everything is queued again in the outbox.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from hybridmem.errors import HybridMemError, IndexUnavailable
+from hybridmem.index import chroma, health
+from hybridmem.index.owner import OwnerLock
+from hybridmem.ports import Vectors
+from hybridmem.store import outbox, points
+from hybridmem.store.connect import Connections
+
+logger = logging.getLogger("hybridmem")
+
+DIRECTORY = "vectors"
+LOCK = "vectors.lock"
+#: Store setting: true from before Chroma is opened until it has been closed in peace.
+DIRTY = "index_dirty"
+#: Rebuilds in one process; an engine that still fails then will not get better by another.
+MAX_REBUILDS = 3
+
+_registry_guard = threading.Lock()
+_registry: dict[str, Projection] = {}
+
+
+def share(directory: Path) -> Projection:
+    """This process's projection of the store in ``directory``; give it back with :meth:`Projection.close`."""
+    with _registry_guard:
+        key = f"{os.getpid()}:{os.path.realpath(directory)}"  # a forked child must not use its parent's
+        found = _registry.get(key)
+        if found is None:
+            found = _registry[key] = Projection(directory, key)
+        found.users += 1
+        return found
+
+
+class Projection:
+    """Made by :func:`share` only. Safe to use from several threads; ``connections`` is the calling handle's."""
+
+    def __init__(self, directory: Path, key: str) -> None:
+        self.users = 0
+        #: Why the index cannot be used in this process any more, or None.
+        self.trouble: str | None = None
+        self._key = key
+        self._directory = directory / DIRECTORY
+        self._lock = OwnerLock(directory / LOCK)
+        self._indexes: dict[str, chroma.ChromaIndex] = {}
+        self._rebuilds = 0
+        self._guard = threading.RLock()
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._indexes)
+
+    def push(self, connections: Connections, model_key: str, dimension: int, limit: int) -> bool:
+        """Takes one batch from the outbox to Chroma. True if that may have made room for more.
+
+        False if nothing is ready, another process owns the index, or it is in trouble.
+        """
+        with self._guard:
+            if self.trouble is not None:
+                return False
+            with connections.read() as tx:
+                items = outbox.ready(tx, limit)
+                vectors = outbox.vectors_of(tx, [item.node_id for item in items if item.live])
+            try:
+                if not items or not self._own(connections):
+                    return False
+                for namespace in sorted({item.namespace for item in items}):
+                    index = self._index(connections, namespace, model_key, dimension)
+                    mine = [item for item in items if item.namespace == namespace]
+                    index.delete([item.node_id for item in mine if not item.live])
+                    live = [item.node_id for item in mine if item.live and item.node_id in vectors]
+                    if live:
+                        index.upsert(live, np.stack([vectors[node_id] for node_id in live]))
+            except IndexUnavailable as error:
+                self._rebuild(connections, error)
+                return self.trouble is None
+            with connections.write() as tx:
+                outbox.done(tx, [item.entry for item in items])
+            return True
+
+    def query(
+        self, connections: Connections, namespace: int, model_key: str, dimension: int, vector: Vectors, k: int
+    ) -> list[int]:
+        """The internal ids of the ``k`` nearest nodes of a namespace, nearest first.
+
+        :raises IndexUnavailable: another process owns the index, or it failed (and is being rebuilt).
+        """
+        with self._guard:
+            if self.trouble is not None:
+                raise IndexUnavailable(self.trouble)
+            if not self._own(connections):
+                raise IndexUnavailable("another process owns the vector index at the moment")
+            try:
+                return self._index(connections, namespace, model_key, dimension).query(vector, k)[0]
+            except IndexUnavailable as error:
+                self._rebuild(connections, error)
+                raise
+
+    def close(self, connections: Connections) -> None:
+        """Gives the share back; the last one closes Chroma and lets other processes have it."""
+        with _registry_guard:
+            self.users -= 1
+            if self.users > 0:
+                return
+            _registry.pop(self._key, None)
+        with self._guard:
+            if not self._lock.held:
+                return
+            self._close_indexes()
+            try:
+                with connections.write() as tx:
+                    points.set_setting(tx, DIRTY, False)
+            except HybridMemError as error:
+                # The next owner will check the files, which costs two seconds and nothing else.
+                logger.debug("the index stays noted as open: %s", error)
+            self._lock.release()
+
+    def _own(self, connections: Connections) -> bool:
+        """Takes the lock if it is free, and then makes sure that what a killed owner left can be opened."""
+        if self._lock.held:
+            return True
+        if not self._lock.acquire():
+            return False
+        try:
+            chroma.import_chromadb()
+            with connections.read() as tx:
+                dirty = bool(points.setting(tx, DIRTY))
+            if dirty and not health.healthy(self._directory):
+                self._rebuild(connections, IndexUnavailable("its last owner was killed and left torn files"))
+            with connections.write() as tx:
+                points.set_setting(tx, DIRTY, True)
+            return True
+        except IndexUnavailable as error:  # Chroma itself is missing or broken, not its files
+            self._give_up(str(error))
+            return False
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _index(self, connections: Connections, namespace: int, model_key: str, dimension: int) -> chroma.ChromaIndex:
+        with connections.read() as tx:
+            name = chroma.collection_name(points.namespaces(tx)[namespace], model_key)
+        index = self._indexes.get(name)
+        if index is None:
+            index = chroma.ChromaIndex(self._directory, name, dimension)
+            self._indexes[name] = index
+            self._reconcile(connections, namespace, index)
+        return index
+
+    def _reconcile(self, connections: Connections, namespace: int, index: chroma.ChromaIndex) -> None:
+        """At opening, both ways: what it should hold and does not is queued; what it holds and should not goes."""
+        held = index.ids()
+        with connections.write() as tx:
+            wanted = outbox.indexed_ids(tx, namespace)
+            for node_id in sorted(wanted - held):
+                outbox.queue(tx, namespace, node_id)
+            waiting = outbox.pending_ids(tx, namespace)
+        extra = held - wanted - waiting
+        index.delete(sorted(extra))
+        if extra or wanted - held:
+            logger.warning("the vector index lacked %d vectors and had %d extra", len(wanted - held), len(extra))
+
+    def _rebuild(self, connections: Connections, error: IndexUnavailable) -> None:
+        """Moves the broken files aside and queues everything; the vectors are in SQLite, so no model is needed."""
+        self._close_indexes()
+        self._rebuilds += 1
+        if self._rebuilds > MAX_REBUILDS:
+            self._give_up(f"the vector index broke {self._rebuilds} times: {error}")
+            return
+        try:
+            aside = health.move_aside(self._directory) if self._directory.exists() else None
+        except OSError as second:
+            self._give_up(f"{error}; and it cannot be moved aside: {second}")
+            return
+        with connections.write() as tx:
+            outbox.requeue_all(tx)
+        logger.warning("rebuilding the vector index (%s)%s", error, f"; old files in {aside}" if aside else "")
+
+    def _give_up(self, reason: str) -> None:
+        self.trouble = reason
+        self._close_indexes()
+        self._lock.release()
+        logger.warning("the vector index is unavailable, searching exactly instead: %s", reason)
+
+    def _close_indexes(self) -> None:
+        indexes, self._indexes = self._indexes, {}
+        for index in indexes.values():
+            index.close()

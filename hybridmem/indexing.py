@@ -1,0 +1,210 @@
+"""Brings vectors up to date behind the writes: outbox → embedding → copy in SQLite → Chroma → outbox row gone.
+
+Any process may embed; only the one that owns the index (hybridmem.index.projection) touches Chroma, and it drains the
+outbox for all. A text that cannot be embedded stays in the outbox with its reason and never holds up the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from hybridmem.embed import checked
+from hybridmem.embed.model import Model, Recorded
+from hybridmem.errors import EmbeddingUnavailable, HybridMemError, IndexUnavailable, StoreClosed
+from hybridmem.index import projection
+from hybridmem.ports import Vectors
+from hybridmem.store import outbox
+from hybridmem.store.connect import Connections
+
+logger = logging.getLogger("hybridmem")
+
+#: Seconds between looks for work of other processes, or for the index of an owner that died.
+POLL_SECONDS = 1.0
+
+
+class Indexer:
+    """One per handle. ``start()`` runs it in a thread; ``drain()`` does the same work in the caller's.
+
+    :param batch_size: nodes per round.
+    """
+
+    def __init__(self, connections: Connections, model: Model, *, batch_size: int) -> None:
+        self._connections = connections
+        self._model = model
+        self._batch_size = batch_size
+        self._shared: projection.Projection | None = None
+        self._working = threading.RLock()
+        self._starting = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._noted = ""
+
+    @property
+    def state(self) -> str:
+        """ready (open in this process), unavailable (given up in this process), or not-opened."""
+        if self._shared is None:
+            return "not-opened"
+        if self._shared.trouble is not None:
+            return "unavailable"
+        return "ready" if self._shared.is_open else "not-opened"
+
+    def start(self) -> None:
+        """Starts the thread if it is not running."""
+        if self._thread is not None:
+            return
+        # Not the lock of the work itself: a write must never wait for a round of embedding.
+        with self._starting:
+            if self._thread is None and not self._stopping.is_set():
+                self._thread = threading.Thread(target=self._run, name="hybridmem-indexer", daemon=True)
+                self._thread.start()
+
+    def notify(self) -> None:
+        """There is new work."""
+        self._wake.set()
+
+    def drain(self, timeout: float | None = None, *, retry: bool = False) -> int:
+        """Works until nothing waits that can be done, or ``timeout`` seconds have passed.
+
+        :param retry: also try again what failed before.
+        :return: how much still waits, in all namespaces.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if retry:
+            self._model.forget_failure()
+            with self._connections.write() as tx:
+                outbox.retry(tx)
+        while self._round():
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+        with self._connections.read() as tx:
+            return outbox.waiting(tx)
+
+    def embed_pending(self, namespace: int, limit: int) -> None:
+        """Embeds up to ``limit`` waiting nodes of a namespace now, so that a search sees them; leaves Chroma alone.
+
+        :raises EmbeddingUnavailable: the model cannot be used.
+        """
+        with self._connections.read() as tx:
+            items = outbox.unembedded(tx, limit, namespace=namespace)
+        if items:
+            self._embed(items)
+
+    def query(self, namespace: int, vector: Vectors, k: int) -> list[int]:
+        """The nearest internal ids in a namespace by Chroma, if this process owns it.
+
+        :raises IndexUnavailable: another process owns it, or it is broken: search exactly instead.
+        """
+        recorded = self._model.recorded()
+        if recorded is None:
+            raise IndexUnavailable("nothing is embedded yet")
+        dimension = recorded.identity.dimension
+        return self._projection().query(self._connections, namespace, recorded.key, dimension, vector, k)
+
+    def close(self, wait_seconds: float) -> None:
+        """Stops the thread; finishes what waits if it was running, for up to ``wait_seconds``; gives up the index."""
+        self._stopping.set()
+        self._wake.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        try:
+            if thread is not None and wait_seconds > 0:
+                self.drain(wait_seconds)
+        except HybridMemError as error:
+            logger.warning("closing with memories that are not indexed yet: %s", error)
+        finally:
+            with self._working:
+                if self._shared is not None:
+                    self._shared.close(self._connections)
+                    self._shared = None
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            try:
+                busy = self._round()
+            except StoreClosed:
+                return
+            except HybridMemError as error:  # the store is busy or full: the work waits in the outbox
+                self._note(error)
+                busy = False
+            if not busy:
+                self._wake.wait(POLL_SECONDS)
+
+    def _round(self) -> bool:
+        """One batch through both stages; True if there may be more to do at once."""
+        with self._working:
+            with self._connections.read() as tx:
+                items = outbox.unembedded(tx, self._batch_size)
+            embedded = False
+            try:
+                if items:
+                    self._embed(items)
+                    embedded = True
+            except EmbeddingUnavailable as error:
+                self._note(error)
+            return self._push() or embedded
+
+    def _push(self) -> bool:
+        recorded = self._model.recorded()
+        if recorded is None:
+            return False
+        dimension = recorded.identity.dimension
+        return self._projection().push(self._connections, recorded.key, dimension, self._batch_size)
+
+    def _projection(self) -> projection.Projection:
+        with self._working:
+            if self._shared is None:
+                self._shared = projection.share(self._connections.directory)
+            return self._shared
+
+    def _embed(self, items: Sequence[outbox.Pending]) -> None:
+        """Embeds a batch and keeps the vectors; a bad one leaves its reason in the outbox."""
+        embedder, recorded = self._model.get()
+        texts = [item.content for item in items]
+        try:
+            found = checked(embedder.embed_documents(texts), len(texts), recorded.identity.dimension)
+            vectors, reasons = list(found.vectors), list(found.reasons)
+        except Exception as error:  # an embedder is foreign code; find the text that it cannot take
+            if len(texts) > 1:
+                logger.info("the embedder failed on a batch of %d (%r); trying one by one", len(texts), error)
+            vectors, reasons = self._one_by_one(texts, recorded)
+        with self._connections.write() as tx:
+            for item, vector, reason in zip(items, vectors, reasons, strict=True):
+                if reason is None:
+                    outbox.save(tx, item, vector)
+                else:
+                    outbox.failed(tx, item.entry, reason)
+
+    def _one_by_one(self, texts: Sequence[str], recorded: Recorded) -> tuple[list[Vectors], list[str | None]]:
+        """:raises EmbeddingUnavailable: not even one text can be embedded now, so it is not the text's fault."""
+        embedder, _ = self._model.get()
+        width = recorded.identity.dimension
+        vectors: list[Vectors] = []
+        reasons: list[str | None] = []
+        unavailable: EmbeddingUnavailable | None = None
+        for text in texts:
+            vectors.append(np.zeros(width, dtype=np.float32))
+            try:
+                found = checked(embedder.embed_documents([text]), 1, width)
+                vectors[-1], reason = found.vectors[0], found.reasons[0]
+            except EmbeddingUnavailable as error:
+                unavailable, reason = error, str(error)
+            except Exception as error:
+                reason = f"the embedder failed: {error!r}"
+            reasons.append(reason)
+        if unavailable is not None and all(reasons):
+            raise unavailable
+        return vectors, reasons
+
+    def _note(self, error: Exception) -> None:
+        """Says once what keeps memories from being indexed; they stay in the outbox."""
+        if str(error) != self._noted:
+            self._noted = str(error)
+            logger.warning("memories wait for their vectors: %s", error)

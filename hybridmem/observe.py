@@ -1,0 +1,26 @@
+"""Where a store tells about itself: numbers, and what waits and why."""
+
+from __future__ import annotations
+
+from hybridmem.embed.model import Model
+from hybridmem.indexing import Indexer
+from hybridmem.store import outbox, points
+from hybridmem.store.workspace import Workspace
+from hybridmem.types import Stats
+
+
+def stats(workspace: Workspace, model: Model, indexer: Indexer) -> Stats:
+    """One consistent look at a namespace; the size is that of the whole store on disk."""
+    recorded = model.recorded()
+    with workspace.read() as tx:
+        return Stats(
+            namespace=workspace.namespace,
+            nodes=points.node_count(tx, workspace.id),
+            **points.counts(tx, workspace.id),
+            vectors=outbox.embedded(tx, workspace.id),
+            pending=outbox.waiting(tx, workspace.id),
+            stuck=tuple(outbox.stuck(tx, workspace.id)),
+            embedding_model=recorded.identity.describe() if recorded else None,
+            index=indexer.state,
+            size_bytes=sum(file.stat().st_size for file in workspace.directory.rglob("*") if file.is_file()),
+        )

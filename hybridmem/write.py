@@ -1,0 +1,309 @@
+"""Where memory is written: add, add_many, update, move, pin.
+
+Every verb checks its input first and then does all of its work in one transaction: node, revision, lexical index,
+outbox, activity of the ancestors, active pointers, log, and a checkpoint if one is due. When it returns, the memory is
+durable and every read path finds it; when it raises, nothing happened. Embedding and indexing follow behind, from the
+outbox.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hybridmem import inputs
+from hybridmem.errors import InvalidInput, NotFound
+from hybridmem.store import lexical, outbox, points, tree
+from hybridmem.store.rows import Key, new_uid, to_micros
+from hybridmem.store.workspace import Workspace
+from hybridmem.text import terms
+from hybridmem.types import MERGED_TYPES, ROOT_TYPE, TASK_TYPE, Node
+
+#: What ``parent`` may name besides a node or an id.
+PARENT_WORDS = ("task", "decision", "node", "root")
+
+Parent = Node | str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A checked node that is not stored yet. ``parent`` as an int is the position of an earlier item of the batch."""
+
+    content: str
+    structured: bool
+    type: str
+    parent: Parent
+    importance: float
+    confidence: float
+    metadata: dict[str, Any]
+    created_at: int | None
+    uid: str | None
+
+
+_ITEM_KEYS = ("content", "type", "parent", "importance", "confidence", "metadata", "occurred_at", "id")
+
+
+class Writer:
+    """The write verbs of one workspace; see :class:`hybridmem.Memory` for what each promises."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def add(self, content: Any, **given: Any) -> Node:
+        draft = self.draft(content, **given)
+        if isinstance(draft.parent, int):
+            raise InvalidInput(
+                f"parent: must be a node, an id, or one of {', '.join(PARENT_WORDS)}, not {draft.parent!r}"
+            )
+        draft = replace(draft, type=_plain_type(draft.type))
+        with self._workspace.write() as tx:
+            return self._store(tx, [draft])[0]
+
+    def add_many(self, items: Iterable[Mapping[str, Any]]) -> list[Node]:
+        drafts = [self._draft(position, item) for position, item in enumerate(items)]
+        if not drafts:
+            return []
+        with self._workspace.write() as tx:
+            return self._store(tx, drafts)
+
+    def update(
+        self,
+        id: str,
+        *,
+        content: Any = None,
+        type: str | None = None,
+        importance: float | None = None,
+        confidence: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expected_version: int | None = None,
+    ) -> Node:
+        if content is None and type is None and importance is None and confidence is None and metadata is None:
+            raise InvalidInput("update: nothing to change; give content, type, importance, confidence or metadata")
+        columns: dict[str, Any] = {}
+        if importance is not None:
+            columns["importance"] = inputs.unit("importance", importance)
+        if confidence is not None:
+            columns["confidence"] = inputs.unit("confidence", confidence)
+        if type is not None:
+            columns["type"] = _plain_type(type)
+        text = inputs.content(content) if content is not None else None
+        changes = inputs.metadata(metadata)
+        with self._workspace.write() as tx:
+            key = tree.key(tx, self._workspace.id, id, expected_version=expected_version)
+            if key.type == ROOT_TYPE:
+                raise InvalidInput("id: the root of a namespace cannot be updated")
+            if type is not None and key.type == TASK_TYPE:
+                raise InvalidInput("type: a task stays a task; finish it or move its children instead")
+            payload: dict[str, Any] = dict(columns)
+            if text is not None or metadata is not None:
+                payload["revision"] = self._revise(tx, key, text, changes)
+            self.changed(tx, key, "update", payload, **columns)
+            return tree.node(tx, key)
+
+    def move(self, id: str, parent: Parent, *, expected_version: int | None = None) -> Node:
+        with self._workspace.write() as tx:
+            key = tree.key(tx, self._workspace.id, id, expected_version=expected_version)
+            target = self.parent_key(tx, parent)
+            tree.move(tx, key, target, self._workspace.now())
+            tree.touch(tx, {target.path: self._workspace.now()})
+            self._workspace.record(tx, "move", key.uid, {"parent": target.uid})
+            self._workspace.checkpoint_if_due(tx)
+            return tree.node(tx, key)
+
+    def pin(self, id: str, pinned: bool) -> Node:
+        if not isinstance(pinned, bool):
+            raise InvalidInput(f"pinned: must be True or False, not {pinned!r}")
+        with self._workspace.write() as tx:
+            key = tree.key(tx, self._workspace.id, id)
+            self.changed(tx, key, "pin", {"pinned": pinned}, pinned=int(pinned))
+            return tree.node(tx, key)
+
+    # Shared with the task verbs
+
+    def draft(
+        self,
+        content: Any,
+        *,
+        type: str = "note",
+        parent: Parent = "task",
+        importance: float | None = None,
+        confidence: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        occurred_at: Any = None,
+        id: str | None = None,
+    ) -> Draft:
+        """Checks what a caller gave and fills in the defaults of the configuration."""
+        weights = self._workspace.config.weights
+        text, structured = inputs.content(content)
+        if importance is None:
+            importance = weights.default_importance.get(type, weights.other_importance)
+        if confidence is None:
+            confidence = weights.default_confidence
+        return Draft(
+            content=text,
+            structured=structured,
+            type=inputs.node_type(type),
+            parent=parent,
+            importance=inputs.unit("importance", importance),
+            confidence=inputs.unit("confidence", confidence),
+            metadata=inputs.metadata(metadata),
+            created_at=None if occurred_at is None else to_micros(inputs.moment("occurred_at", occurred_at)),
+            uid=None if id is None else inputs.name("id", id),
+        )
+
+    def insert(self, tx: sqlite3.Connection, draft: Draft, parent: Key, **extra: Any) -> Key:
+        """Stores one node with everything that belongs to it but the activity of its ancestors."""
+        workspace = self._workspace
+        uid = draft.uid or new_uid()
+        if draft.uid is not None and tree.find(tx, workspace.id, uid) is not None:
+            raise InvalidInput(f"id: there is already a node {uid!r} in this namespace")
+        found = terms(draft.content)
+        key, revision = tree.insert(
+            tx,
+            workspace.id,
+            parent,
+            uid=uid,
+            type=draft.type,
+            content=draft.content,
+            structured=draft.structured,
+            metadata=draft.metadata,
+            importance=draft.importance,
+            confidence=draft.confidence,
+            agent=workspace.agent,
+            terms=len(found),
+            at=workspace.now(),
+            created_at=draft.created_at,
+            **extra,
+        )
+        lexical.index(tx, workspace.id, key.id, found)
+        outbox.queue(tx, workspace.id, key.id)
+        payload = {
+            "revision": revision,
+            "parent": parent.uid,
+            "type": draft.type,
+            "importance": draft.importance,
+            "confidence": draft.confidence,
+            "created_at": draft.created_at,
+            **extra,
+        }
+        workspace.record(tx, "add", key.uid, payload)
+        return key
+
+    def changed(self, tx: sqlite3.Connection, key: Key, kind: str, payload: dict[str, Any], **columns: Any) -> None:
+        """Sets columns of a node and does what follows every change: version, activity, log, checkpoint."""
+        now = self._workspace.now()
+        tree.change(tx, key, now, **columns)
+        tree.touch(tx, {key.path: now})
+        self._workspace.record(tx, kind, key.uid, payload)
+        self._workspace.checkpoint_if_due(tx)
+
+    def parent_key(self, tx: sqlite3.Connection, parent: Parent) -> Key:
+        """The node that a ``parent`` argument means.
+
+        :raises NotFound: an id that does not exist here.
+        :raises InvalidInput: neither a node, an id, nor one of PARENT_WORDS.
+        """
+        namespace = self._workspace.id
+        if isinstance(parent, Node):
+            return tree.key(tx, namespace, parent.id)
+        if not isinstance(parent, str):
+            raise InvalidInput(f"parent: must be a node, an id, or one of {', '.join(PARENT_WORDS)}, not {parent!r}")
+        root = self._workspace.root(tx)
+        task_id, node_id = points.active(tx, namespace, self._workspace.agent)
+        task = tree.by_id(tx, task_id) if task_id else root
+        if parent == "root":
+            return root
+        if parent == "task":
+            return task
+        if parent == "node":
+            return tree.by_id(tx, node_id) if node_id else task
+        if parent == "decision":
+            decisions = points.below(tx, namespace, task, "decision", limit=1)
+            return tree.key(tx, namespace, decisions[0].id) if decisions else task
+        found = tree.find(tx, namespace, parent)
+        if found is None:
+            raise NotFound(f"parent: there is no node {parent!r} in this namespace")
+        return found
+
+    def rename(self, tx: sqlite3.Connection, key: Key, content: str) -> int:
+        """Gives a task another title; returns the revision's id."""
+        return self._revise(tx, key, inputs.content(content), {})
+
+    def _draft(self, position: int, item: Mapping[str, Any]) -> Draft:
+        if not isinstance(item, Mapping) or "content" not in item:
+            raise InvalidInput(f"item {position}: must be a mapping with at least 'content', not {item!r}")
+        unknown = set(item) - set(_ITEM_KEYS)
+        if unknown:
+            raise InvalidInput(
+                f"item {position}: unknown key {sorted(unknown)[0]!r}; accepted are {', '.join(_ITEM_KEYS)}"
+            )
+        parent = item.get("parent", "task")
+        if isinstance(parent, int) and not 0 <= parent < position:
+            raise InvalidInput(f"item {position}: parent {parent} must be the position of an earlier item")
+        try:
+            draft = self.draft(**item)
+            return replace(draft, type=_plain_type(draft.type))
+        except InvalidInput as error:
+            raise InvalidInput(f"item {position}: {error}") from error
+
+    def _store(self, tx: sqlite3.Connection, drafts: Sequence[Draft]) -> list[Node]:
+        keys: list[Key] = []
+        made: list[bool] = []
+        moments: dict[str, int] = {}
+        for draft in drafts:
+            parent = keys[draft.parent] if isinstance(draft.parent, int) else self.parent_key(tx, draft.parent)
+            same = tree.repeat(tx, parent, draft.type, draft.content) if draft.type in MERGED_TYPES else None
+            if same is not None and draft.uid is None:
+                self._confirm(tx, same)
+            keys.append(same if same is not None and draft.uid is None else self.insert(tx, draft, parent))
+            made.append(keys[-1] is not same)
+            # What happened in the past was active then: recency must not take an import for news.
+            at = self._workspace.now() if draft.created_at is None else draft.created_at
+            moments[keys[-1].path] = max(at, moments.get(keys[-1].path, at))
+            self._point_at(tx, keys[-1])
+        tree.touch(tx, moments)
+        self._workspace.checkpoint_if_due(tx)
+        found = tree.nodes(tx, [key.id for key in keys])
+        return [replace(found[key.id], created=new) for key, new in zip(keys, made, strict=True)]
+
+    def _confirm(self, tx: sqlite3.Connection, key: Key) -> None:
+        """An exact repeat: the existing node is used once more and half of the doubt about it goes."""
+        node = tree.node(tx, key)
+        columns = {"confidence": 1.0 - (1.0 - node.confidence) / 2.0, "uses": node.uses + 1}
+        tree.change(tx, key, self._workspace.now(), **columns)
+        self._workspace.record(tx, "confirm", key.uid, dict(columns))
+
+    def _point_at(self, tx: sqlite3.Connection, key: Key) -> None:
+        task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
+        points.set_active(tx, self._workspace.id, self._workspace.agent, task_id, key.id)
+
+    def _revise(self, tx: sqlite3.Connection, key: Key, text: tuple[str, bool] | None, changes: dict[str, Any]) -> int:
+        """A new revision with the given content and the merged metadata; whatever is not given stays."""
+        node = tree.node(tx, key)
+        content, structured = text if text is not None else (node.content, node.structured)
+        metadata = {name: value for name, value in {**node.metadata, **changes}.items() if value is not None}
+        kept_none = {name: None for name, value in node.metadata.items() if value is None and name not in changes}
+        found = terms(content)
+        revision = tree.revise(
+            tx, key, content=content, structured=structured, metadata={**metadata, **kept_none}, terms=len(found)
+        )
+        if content == node.content:
+            outbox.keep_embedding(tx, key.id, revision)
+        else:
+            # The old content must not be found any more, from this moment on.
+            lexical.index(tx, self._workspace.id, key.id, found)
+            outbox.drop_embedding(tx, key.id)
+            outbox.queue(tx, self._workspace.id, key.id)
+        return revision
+
+
+def _plain_type(value: Any) -> str:
+    """A type that add and update accept: tasks have verbs of their own, and a root is made with its namespace."""
+    found = inputs.node_type(value)
+    if found == TASK_TYPE:
+        raise InvalidInput("type: tasks are made with start_task()")
+    if found == ROOT_TYPE:
+        raise InvalidInput("type: 'root' is made with its namespace")
+    return found
