@@ -43,6 +43,8 @@ class EmbeddingConfig(Section):
     def _model_named_where_needed(self) -> EmbeddingConfig:
         if self.provider in ("sentence-transformers", "openai") and not self.model:
             raise ValueError(f"embedding.model must be set when embedding.provider is {self.provider!r}")
+        if self.provider in ("bundled", "hashing") and self.model:
+            raise ValueError(f"embedding.model must not be set: {self.provider!r} has no choice of models")
         if self.provider == "openai" and not self.base_url:
             raise ValueError("embedding.base_url must be set when embedding.provider is 'openai'")
         return self

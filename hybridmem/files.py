@@ -106,8 +106,13 @@ class _Importer:
 
     def _take_root(self, root: Key, record: Record) -> Key:
         """An empty namespace becomes the imported one: its root gets the exported id, content and metadata."""
-        uid = inputs.name("id", record.id)
-        tree.adopt_root(self._tx, root, uid=uid, content=record.content, metadata=record.metadata)
+        try:
+            uid, metadata = inputs.name("id", record.id), inputs.metadata(record.metadata)
+            content, _ = inputs.content(record.content)
+            tree.adopt_root(self._tx, root, uid=uid, content=content, metadata=metadata)
+            self._set_history(root, record)
+        except InvalidInput as error:
+            raise InvalidInput(f"{self._file}: {record.where}: {error}") from error
         self._workspace.record(self._tx, "root", uid, {"was": root.uid})
         return self._workspace.root(self._tx)
 
@@ -116,20 +121,32 @@ class _Importer:
             draft = self._draft(record)
             extra = {"uses": inputs.count("uses", record.uses), "pinned": int(record.pinned), "state": record.state}
             key = self._writer.insert(self._tx, draft, above, **extra)
-            created = draft.created_at if draft.created_at is not None else self._workspace.now()
-            updated = (
-                created if record.updated_at is None else to_micros(inputs.moment("updated_at", record.updated_at))
-            )
-            active = created if record.active_at is None else to_micros(inputs.moment("active_at", record.active_at))
-            tree.set_history(
-                self._tx, key, version=record.version, updated_at=updated, active_at=active, agent=record.agent
-            )
+            created, active = self._set_history(key, record)
             self._moments[key.path] = active
             if record.type == TASK_TYPE:
                 self._set_task(key, record, created)
             return key
-        except InvalidInput as error:
+        except (InvalidInput, RecursionError) as error:
             raise InvalidInput(f"{self._file}: {record.where}: {error}") from error
+
+    def _set_history(self, key: Key, record: Record) -> tuple[int, int]:
+        """Gives a node the past that the file tells of; returns when it was made and when it was last active."""
+
+        def micros(field: str, value: Any, otherwise: int) -> int:
+            return otherwise if value is None else to_micros(inputs.moment(field, value))
+
+        created = micros("created_at", record.created_at, self._workspace.now())
+        active = micros("active_at", record.active_at, created)
+        tree.set_history(
+            self._tx,
+            key,
+            version=record.version,
+            created_at=created,
+            updated_at=micros("updated_at", record.updated_at, created),
+            active_at=active,
+            agent=None if record.agent is None else inputs.name("agent", record.agent),
+        )
+        return created, active
 
     def _draft(self, record: Record) -> Draft:
         return self._writer.draft(
@@ -145,15 +162,16 @@ class _Importer:
     def _set_task(self, key: Key, record: Record, created: int) -> None:
         task = record.task or {}
         status = inputs.one_of("status", task.get("status", "open"), ("open", "paused", "done", "failed"))
+        step = inputs.optional_text("next_step", task.get("next_step"))
         started, finished = (
             None if task.get(name) is None else to_micros(inputs.moment(name, task[name]))
             for name in ("started_at", "finished_at")
         )
         points.set_task(
-            self._tx, key, status=status, next_step=task.get("next_step"),
+            self._tx, key, status=status, next_step=step,
             started_at=created if started is None else started, finished_at=finished,
         )  # fmt: skip
-        self._workspace.record(self._tx, "task.import", key.uid, {"status": status, "next_step": task.get("next_step")})
+        self._workspace.record(self._tx, "task.import", key.uid, {"status": status, "next_step": step})
 
     def _must_be_same(self, known: Key, record: Record) -> None:
         here = tree.node(self._tx, known)
@@ -170,6 +188,8 @@ class _Importer:
         for agent, (task, node) in pointers.items():
             who = self._workspace.agent if agent == "" else inputs.name("agent", agent)
             task_key, node_key = self._keys.get(task or ""), self._keys.get(node or "")
+            if task_key is not None and task_key.type != TASK_TYPE:
+                raise InvalidInput(f"{self._file}: the active task of {who!r} is a {task_key.type}, not a task")
             if task_key is None and node_key is not None and agent == "":
                 task_key = self._enclosing_task(node_key)
             points.set_active(
@@ -233,11 +253,11 @@ def _detect(text: str, file: Path) -> str:
     first = text.lstrip()[:1]
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         head, _, _ = text.lstrip().partition("\n")
         try:
             value = json.loads(head)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInput(f"{file}: is neither JSON nor JSON Lines: {error}") from error
     if first == "[":
         return "chat"

@@ -47,11 +47,13 @@ class Indexer:
 
     @property
     def state(self) -> str:
-        """ready (open in this process), unavailable (given up in this process), or not-opened."""
+        """ready (open in this process), elsewhere (in another), unavailable (given up in this one), or not-opened."""
         if self._shared is None:
             return "not-opened"
         if self._shared.trouble is not None:
             return "unavailable"
+        if self._shared.elsewhere:
+            return "elsewhere"
         return "ready" if self._shared.is_open else "not-opened"
 
     def start(self) -> None:
@@ -79,6 +81,7 @@ class Indexer:
             self._model.forget_failure()
             with self._connections.write() as tx:
                 outbox.retry(tx)
+            self._check()
         while self._round():
             if deadline is not None and time.monotonic() >= deadline:
                 break
@@ -157,6 +160,11 @@ class Indexer:
             return False
         dimension = recorded.identity.dimension
         return self._projection().push(self._connections, recorded.key, dimension, self._batch_size)
+
+    def _check(self) -> None:
+        recorded = self._model.recorded()
+        if recorded is not None:
+            self._projection().check(self._connections, recorded.key, recorded.identity.dimension)
 
     def _projection(self) -> projection.Projection:
         with self._working:

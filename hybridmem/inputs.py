@@ -21,6 +21,8 @@ from hybridmem.types import Namespace
 MAX_TEXT_BYTES = 8_000_000
 #: Characters of an id, an agent's name or one segment of a namespace.
 MAX_NAME = 512
+#: The largest whole number that SQLite keeps.
+MAX_COUNT = 2**63 - 1
 #: Levels of nesting in metadata and structured contents.
 MAX_NESTING = 32
 
@@ -49,7 +51,12 @@ def metadata(value: Mapping[str, Any] | None) -> dict[str, Any]:
 def as_json(field: str, value: Any) -> str:
     """A value as JSON text, refusing what JSON cannot hold without loss."""
     _check_json(field, value)
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict)  # a Mapping that is no dict
+    except ValueError as error:  # a number with more digits than Python converts
+        raise InvalidInput(f"{field}: cannot be kept as JSON: {error}") from error
+    # Two halves of one character, as some JSON decoders leave them, become that character; single halves are refused.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def node_type(value: Any) -> str:
@@ -74,8 +81,8 @@ def count(field: str, value: Any) -> int:
     """A whole number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInput(f"{field}: must be a whole number, not {value!r}")
-    if value < 0:
-        raise InvalidInput(f"{field}: must be 0 or more, not {value}")
+    if not 0 <= value <= MAX_COUNT:
+        raise InvalidInput(f"{field}: must be between 0 and {MAX_COUNT}, not {value}")
     return value
 
 
@@ -94,6 +101,13 @@ def moment(field: str, value: Any) -> datetime:
         return value.astimezone(timezone.utc)
     except OverflowError:  # year 1 or 9999 with an offset that leads outside
         raise InvalidInput(f"{field}: {value.isoformat()} lies outside the years 1 to 9999 in UTC") from None
+
+
+def optional_text(field: str, value: Any) -> str | None:
+    """Text that may be left out: None and blank text both mean that nothing is said."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    return clean_text(field, value)
 
 
 def name(field: str, value: Any) -> str:

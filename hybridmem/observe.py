@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+
 from hybridmem.embed.model import Model
 from hybridmem.indexing import Indexer
 from hybridmem.store import outbox, points
@@ -22,5 +25,14 @@ def stats(workspace: Workspace, model: Model, indexer: Indexer) -> Stats:
             stuck=tuple(outbox.stuck(tx, workspace.id)),
             embedding_model=recorded.identity.describe() if recorded else None,
             index=indexer.state,
-            size_bytes=sum(file.stat().st_size for file in workspace.directory.rglob("*") if file.is_file()),
+            size_bytes=_size(workspace.directory),
         )
+
+
+def _size(directory: Path) -> int:
+    """Bytes of all files below a directory; those that the index removes meanwhile are passed over."""
+    total = 0
+    for file in directory.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            total += file.stat().st_size if file.is_file() else 0
+    return total

@@ -310,7 +310,9 @@ def _same_title(title: str, whole: str) -> bool:
 
 
 def _heading(branch: tuple[str, ...]) -> str:
-    return "@ " + " › ".join(branch)
+    """The way to a branch; of a long one the first step and the last two, since it must not eat the budget."""
+    shown = branch if len(branch) <= 4 else (branch[0], MARK, *branch[-2:])
+    return "@ " + " › ".join(shown)
 
 
 def _chain_text(node: Node, *, next_step: bool = True, title_length: int = _TITLE) -> str:

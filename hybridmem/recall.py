@@ -18,7 +18,7 @@ import numpy as np
 from hybridmem import inputs, packing, scoring
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model
-from hybridmem.errors import EmbeddingUnavailable, IndexUnavailable
+from hybridmem.errors import EmbeddingUnavailable, IndexUnavailable, InvalidInput, StoreBusy, StoreFull
 from hybridmem.index.exact import cosine, top_k
 from hybridmem.index.view import Pool, Views
 from hybridmem.indexing import Indexer
@@ -35,6 +35,8 @@ logger = logging.getLogger("hybridmem")
 
 #: Chroma's nearest that are asked for when a namespace is too big to be scored whole.
 NEAREST = 200
+#: With fewer of them inside the scope than this, the scope is scored whole.
+NEAREST_INSIDE = 50
 #: Lexical hits taken as loose candidates then, the rarest terms first.
 LEXICAL_CANDIDATES = 500
 #: Reciprocal rank fusion (Cormack, Clarke and Büttcher 2009) adds 60 to a rank; less here, since the first few matter.
@@ -75,6 +77,8 @@ class Recall:
     ) -> SearchResult:
         wanted = self._workspace.config.retrieval.k if k is None else inputs.count("k", k)
         text = clean_text("query", query)
+        if isinstance(types, str):
+            raise InvalidInput(f"types: must be a list of types such as [{types!r}], not one text")
         kinds = None if types is None else [inputs.node_type(kind) for kind in types]
         return self._ranked(text, wanted, scope, kinds)
 
@@ -149,19 +153,27 @@ class Recall:
     def _query_vector(self, query: str, warnings: list[str]) -> Vectors | None:
         """The query's embedding, after the few memories that still wait have been embedded; None if there is none."""
         try:
-            self._indexer.embed_pending(self._workspace.id, self._workspace.config.embedding.batch_size)
+            self._embed_pending(warnings)
             embedder, recorded = self._model.get()
             found = checked(np.asarray(embedder.embed_query(query))[None, :], 1, recorded.identity.dimension)
             if found.reasons[0] is None:
                 row: Vectors = found.vectors[0]
                 return row
             warnings.append(f"the query has no usable vector ({found.reasons[0]}); lexical and tree search only")
+        except InvalidInput:
+            raise  # the configuration is wrong; that is not for a search to pass over
         except EmbeddingUnavailable as error:
             warnings.append(f"lexical and tree search only: {error}")
         except Exception as error:  # an embedder is foreign code; a search must not fail with it
             logger.warning("the embedder failed on a query: %r", error)
             warnings.append(f"lexical and tree search only: the embedder failed: {error!r}")
         return None
+
+    def _embed_pending(self, warnings: list[str]) -> None:
+        try:
+            self._indexer.embed_pending(self._workspace.id, self._workspace.config.embedding.batch_size)
+        except (StoreBusy, StoreFull) as error:  # reading goes on while nobody can write
+            warnings.append(f"what was written last is found by its words only: {error}")
 
     def _scope(self, tx: sqlite3.Connection, scope: str) -> Key:
         """The node at and below which to search."""
@@ -185,10 +197,14 @@ class Recall:
         if vector is None:
             return []
         try:
-            return self._indexer.query(self._workspace.id, vector, NEAREST)
+            found = self._indexer.query(self._workspace.id, vector, NEAREST)
         except IndexUnavailable as error:
             logger.info("searching exactly: %s", error)
             return None
+        with self._workspace.read() as tx:
+            inside = sum(key.path.startswith(path) for key in tree.keys(tx, found))
+        # In a branch that is far from the query Chroma's nearest lie outside: then only looking at all of it is right.
+        return found if inside >= min(NEAREST_INSIDE, len(found)) else None
 
     def _gather(
         self, tx: sqlite3.Connection, base: Key, nearest: list[int] | None, terms: list[str]
@@ -209,14 +225,21 @@ class Recall:
         self, tx: sqlite3.Connection, base: Key, nearest: list[int], found: dict[str, list[tuple[int, int]]]
     ) -> Pool:
         """Too many nodes to score all: the nearest by vector, the lexical hits, and the subtrees they hang in."""
-        loose = list(nearest)
+        inside = self._inside(tx, base, nearest)
         for rows in sorted(found.values(), key=len):  # the rarest terms say most
-            if len(loose) >= NEAREST + LEXICAL_CANDIDATES:
+            if len(inside) >= NEAREST + LEXICAL_CANDIDATES:
                 break
-            loose += [row[0] for row in rows[:LEXICAL_CANDIDATES]]
-        inside = {key.id: key for key in tree.keys(tx, sorted(set(loose))) if key.path.startswith(base.path)}
-        paths = self._best_subtrees(tx, base, [inside[one] for one in dict.fromkeys(loose) if one in inside])
+            inside |= self._inside(tx, base, [row[0] for row in rows], limit=LEXICAL_CANDIDATES)
+        paths = self._best_subtrees(tx, base, list(inside.values()))
         return self._views.selection(tx, paths, list(inside))
+
+    def _inside(
+        self, tx: sqlite3.Connection, base: Key, ids: Sequence[int], limit: int | None = None
+    ) -> dict[int, Key]:
+        """The first ``limit`` of these nodes that lie in the scope, in the given order."""
+        found = {key.id: key for key in tree.keys(tx, ids) if key.path.startswith(base.path)}
+        kept = [one for one in dict.fromkeys(ids) if one in found][:limit]
+        return {one: found[one] for one in kept}
 
     def _best_subtrees(self, tx: sqlite3.Connection, base: Key, hits: Sequence[Key]) -> list[str]:
         """The paths of the parents that most of the best hits share (reciprocal ranks), while they fit the limit."""

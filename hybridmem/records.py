@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hybridmem.errors import InvalidInput
-from hybridmem.inputs import as_json
+from hybridmem.inputs import MAX_COUNT, as_json
 from hybridmem.types import ROOT_TYPE, TASK_TYPE, Node, jsonable
 
 #: Agent name of pointers in files that do not say whose they are: the importing agent's.
@@ -85,7 +85,8 @@ def from_lines(text: str) -> tuple[list[Record], Pointers]:
                 raise InvalidInput(f"{where}: unknown key {sorted(unknown)[0]!r}")
             records.append(_exact(where, given, given.get("type"), given))
         elif kind == "active":
-            pointers[str(value.get("agent"))] = (value.get("task_id"), value.get("node_id"))
+            agent = _text(where, "agent", value.get("agent"))
+            pointers[agent] = (_id(where, value.get("task_id")), _id(where, value.get("node_id")))
         else:
             raise InvalidInput(f"{where}: 'kind' must be hybridmem, node or active, not {kind!r}")
     return records, pointers
@@ -93,12 +94,12 @@ def from_lines(text: str) -> tuple[list[Record], Pointers]:
 
 def from_tree(text: str) -> tuple[list[Record], Pointers]:
     """The plain tree: ``nodes`` is an object by id or a list."""
-    document = _object(_parse(text), "the file")
+    document = _object(_parse("the file", text), "the file")
     nodes = document.get("nodes")
     values = list(nodes.values()) if isinstance(nodes, dict) else nodes
     if not isinstance(values, list):
         raise InvalidInput("'nodes' must be an object of nodes by id, or a list of nodes")
-    root_id = document.get("root_id")
+    root_id = _id("root_id", document.get("root_id"))
     records = [_tree_record(f"node {position}", value, root_id) for position, value in enumerate(values, 1)]
     if root_id is not None and all(record.id != root_id for record in records):
         raise InvalidInput(f"'root_id' is {root_id!r}, but there is no such node")
@@ -106,14 +107,14 @@ def from_tree(text: str) -> tuple[list[Record], Pointers]:
     active = own.get("active") if isinstance(own, dict) else None
     if isinstance(active, dict):
         return records, {agent: _pair(value) for agent, value in active.items()}
-    return records, {ANYONE: (None, document.get("active_node_id"))}
+    return records, {ANYONE: (None, _id("active_node_id", document.get("active_node_id")))}
 
 
 def from_chat(text: str) -> tuple[list[Record], Pointers]:
     """Chat messages in order: each becomes an event with its role in the metadata, tool calls and all."""
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = [value for _, value in _lines(text)]
     if isinstance(document, dict):
         document = document.get("messages", [document])
@@ -125,8 +126,13 @@ def from_chat(text: str) -> tuple[list[Record], Pointers]:
 def order_parents_first(records: list[Record]) -> list[Record]:
     """The same records with every parent before its children, otherwise in the order of the file.
 
-    :raises InvalidInput: two records share an id, a parent is missing, or parents form a loop.
+    :raises InvalidInput: two records share an id, a parent is missing, parents form a loop, or there are two roots.
     """
+    roots = [record for record in records if record.type == ROOT_TYPE]
+    for record in roots[1:]:
+        raise InvalidInput(f"{record.where}: a second root; {roots[0].where} is one already")
+    if roots and roots[0].parent_id is not None:
+        raise InvalidInput(f"{roots[0].where}: a node of type 'root' has no parent")
     by_id: dict[str, Record] = {}
     children: dict[str, list[Record]] = {}
     for record in records:
@@ -150,7 +156,8 @@ def order_parents_first(records: list[Record]) -> list[Record]:
         ordered.append(record)
         todo += reversed(children.get(record.id or "", [])) if record.id is not None else ()
     if len(ordered) < len(records):
-        stray = next(record for record in records if record not in ordered)
+        done = {id(record) for record in ordered}
+        stray = next(record for record in records if id(record) not in done)
         raise InvalidInput(f"{stray.where}: its parents form a loop")
     return ordered
 
@@ -178,23 +185,26 @@ def _exact(where: str, given: Mapping[str, Any], type: Any, details: Mapping[str
         raise InvalidInput(f"{where}: 'id' is missing")
     if record.state not in _STATES:
         raise InvalidInput(f"{where}: 'state' must be one of {', '.join(_STATES)}, not {record.state!r}")
-    if not isinstance(record.version, int) or isinstance(record.version, bool) or record.version < 1:
-        raise InvalidInput(f"{where}: 'version' must be a whole number from 1, not {record.version!r}")
+    for name, least in (("version", 1), ("uses", 0)):
+        value = getattr(record, name)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_COUNT:
+            raise InvalidInput(f"{where}: {name!r} must be a whole number from {least}, not {value!r}")
     for name in ("structured", "pinned"):
         if not isinstance(getattr(record, name), bool):
             raise InvalidInput(f"{where}: {name!r} must be true or false, not {getattr(record, name)!r}")
-    if record.task is not None and not isinstance(record.task, dict):
-        raise InvalidInput(f"{where}: 'task' must be an object, not {record.task!r}")
+    if (record.type == TASK_TYPE) != isinstance(record.task, dict):
+        raise InvalidInput(f"{where}: 'task' must be an object on a node of type task, and only there: {record.task!r}")
     if record.structured:
-        _parse(record.content)
+        _parse(where, record.content)
     return record
 
 
 def _tree_record(where: str, value: Any, root_id: Any) -> Record:
     given = _object(value, where)
     type = given.get("node_type", given.get("type", "note"))
-    is_root = given.get("id") == root_id and given.get("parent_id") is None
-    kind = ROOT_TYPE if is_root else type
+    # A root with a type of its own is a memory like any other and hangs under the root of the namespace.
+    is_root = root_id is not None and _id(where, given.get("id")) == root_id and given.get("parent_id") is None
+    kind = ROOT_TYPE if is_root and given.get("node_type", given.get("type", ROOT_TYPE)) == ROOT_TYPE else type
     own = given.get("hybridmem")
     if isinstance(own, dict):
         return _exact(where, given, kind, own)
@@ -212,7 +222,7 @@ def _tree_record(where: str, value: Any, root_id: Any) -> Record:
         structured=structured,
         importance=_weight(where, given.get("weight")),
         metadata={**(metadata if isinstance(metadata, dict) else {}), **extra},
-        created_at=_timestamp(given.get("timestamp")),
+        created_at=_timestamp(where, given.get("timestamp")),
         task={} if kind == TASK_TYPE else None,
     )
 
@@ -224,7 +234,7 @@ def _message(position: int, value: Any) -> Iterator[Record]:
     metadata = {key: item for key, item in given.items() if key not in ("content", "timestamp", "created_at")}
     content = given.get("content")
     if isinstance(content, list):  # parts: text and others, as the larger chat APIs have them
-        parts = [part.get("text", "") if isinstance(part, dict) else str(part) for part in content]
+        parts = [str(part.get("text") or "") if isinstance(part, dict) else str(part) for part in content]
         content = "\n".join(part for part in parts if part)
     if content is None or (isinstance(content, str) and not content.strip()):
         if not any(given.get(key) for key in ("tool_calls", "function_call")):
@@ -233,7 +243,7 @@ def _message(position: int, value: Any) -> Iterator[Record]:
     yield Record(
         where, None, None, "event", _text(where, "content", content),
         metadata=metadata | {"role": role},
-        created_at=_timestamp(given.get("timestamp", given.get("created_at"))),
+        created_at=_timestamp(where, given.get("timestamp", given.get("created_at"))),
     )  # fmt: skip
 
 
@@ -249,11 +259,11 @@ def _lines(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 raise InvalidInput(f"line {number}: is not JSON: {error}") from error
 
 
-def _parse(text: str) -> Any:
+def _parse(where: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"is not JSON: {error}") from error
+        raise InvalidInput(f"{where}: is not JSON: {error}") from error
 
 
 def _object(value: Any, where: str) -> dict[str, Any]:
@@ -285,17 +295,17 @@ def _weight(where: str, value: Any) -> float | None:
     return min(float(value), 1.0)
 
 
-def _timestamp(value: Any) -> Any:
+def _timestamp(where: str, value: Any) -> Any:
     """ISO text as it is; a number is seconds since 1970."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return datetime.fromtimestamp(value, timezone.utc)
         except (ValueError, OverflowError, OSError):
-            raise InvalidInput(f"timestamp: {value!r} is not a time") from None
+            raise InvalidInput(f"{where}: timestamp {value!r} is not a time") from None
     return value
 
 
 def _pair(value: Any) -> tuple[str | None, str | None]:
     if not isinstance(value, list) or len(value) != 2:
         raise InvalidInput(f"'active' must give [task id, node id] for each agent, not {value!r}")
-    return value[0], value[1]
+    return _id("active", value[0]), _id("active", value[1])

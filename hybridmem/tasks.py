@@ -14,6 +14,7 @@ from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.store import points, tree
 from hybridmem.store.rows import Key
 from hybridmem.store.workspace import Workspace
+from hybridmem.text import clean_text
 from hybridmem.types import TASK_TYPE, Node
 from hybridmem.write import Parent, Writer
 
@@ -34,8 +35,8 @@ class Tasks:
         importance: float | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Node:
-        draft = self._writer.draft(_title(title), type=TASK_TYPE, importance=importance, metadata=metadata)
-        step = _step(next_step)
+        draft = self._writer.draft(clean_text("title", title), type=TASK_TYPE, importance=importance, metadata=metadata)
+        step = inputs.optional_text("next_step", next_step)
         with self._workspace.write() as tx:
             place = "root" if parent is None else ("task" if parent == "active" else parent)
             key = self._writer.insert(tx, draft, self._writer.parent_key(tx, place))
@@ -64,8 +65,8 @@ class Tasks:
             raise InvalidInput("update_task: nothing to change; give title, next_step or status")
         if status is not None:
             inputs.one_of("status", status, ("open", "paused"))
-        text = _title(title) if title is not None else None
-        step = _step(next_step)
+        text = clean_text("title", title) if title is not None else None
+        step = inputs.optional_text("next_step", next_step)
         with self._workspace.write() as tx:
             key = self._task_key(tx, id)
             old_status, old_step, started, finished = self._task(tx, key)
@@ -81,7 +82,7 @@ class Tasks:
 
     def finish(self, id: str | None, *, status: str = "done", outcome: str | None = None) -> Node:
         inputs.one_of("status", status, ("done", "failed"))
-        draft = None if outcome is None else self._writer.draft(outcome, type="event")
+        draft = None if outcome is None else self._writer.draft(clean_text("outcome", outcome), type="event")
         with self._workspace.write() as tx:
             key = self._task_key(tx, id)
             old_status, step, started, _ = self._task(tx, key)
@@ -136,18 +137,3 @@ class Tasks:
         if found is None:
             raise InvalidInput(f"id: {key.uid!r} is a {key.type}, not a task")
         return found
-
-
-def _title(value: Any) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput(f"title: must be text, not {value!r}")
-    return value
-
-
-def _step(value: Any) -> str | None:
-    """A next step as kept: None and blank text both mean that nothing is said."""
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise InvalidInput(f"next_step: must be text, not {value!r}")
-    return inputs.content(value)[0] if value.strip() else None

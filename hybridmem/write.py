@@ -24,6 +24,9 @@ from hybridmem.types import MERGED_TYPES, ROOT_TYPE, TASK_TYPE, Node
 #: What ``parent`` may name besides a node or an id.
 PARENT_WORDS = ("task", "decision", "node", "root")
 
+#: Words that stand for places and scopes, so that a node of that id could not be named.
+RESERVED_IDS = frozenset({*PARENT_WORDS, "active", "auto", "namespace"})
+
 Parent = Node | str | int
 
 
@@ -57,11 +60,13 @@ class Writer:
             raise InvalidInput(
                 f"parent: must be a node, an id, or one of {', '.join(PARENT_WORDS)}, not {draft.parent!r}"
             )
-        draft = replace(draft, type=_plain_type(draft.type))
+        draft = _plain(draft)
         with self._workspace.write() as tx:
             return self._store(tx, [draft])[0]
 
     def add_many(self, items: Iterable[Mapping[str, Any]]) -> list[Node]:
+        if not isinstance(items, Iterable):
+            raise InvalidInput(f"items: must be a list of mappings with 'content', not {items!r}")
         drafts = [self._draft(position, item) for position, item in enumerate(items)]
         if not drafts:
             return []
@@ -137,14 +142,15 @@ class Writer:
         """Checks what a caller gave and fills in the defaults of the configuration."""
         weights = self._workspace.config.weights
         text, structured = inputs.content(content)
+        kind = inputs.node_type(type)
         if importance is None:
-            importance = weights.default_importance.get(type, weights.other_importance)
+            importance = weights.default_importance.get(kind, weights.other_importance)
         if confidence is None:
             confidence = weights.default_confidence
         return Draft(
             content=text,
             structured=structured,
-            type=inputs.node_type(type),
+            type=kind,
             parent=parent,
             importance=inputs.unit("importance", importance),
             confidence=inputs.unit("confidence", confidence),
@@ -234,17 +240,14 @@ class Writer:
     def _draft(self, position: int, item: Mapping[str, Any]) -> Draft:
         if not isinstance(item, Mapping) or "content" not in item:
             raise InvalidInput(f"item {position}: must be a mapping with at least 'content', not {item!r}")
-        unknown = set(item) - set(_ITEM_KEYS)
+        unknown = [key for key in item if key not in _ITEM_KEYS]
         if unknown:
-            raise InvalidInput(
-                f"item {position}: unknown key {sorted(unknown)[0]!r}; accepted are {', '.join(_ITEM_KEYS)}"
-            )
+            raise InvalidInput(f"item {position}: unknown key {unknown[0]!r}; accepted are {', '.join(_ITEM_KEYS)}")
         parent = item.get("parent", "task")
-        if isinstance(parent, int) and not 0 <= parent < position:
+        if isinstance(parent, int) and (isinstance(parent, bool) or not 0 <= parent < position):
             raise InvalidInput(f"item {position}: parent {parent} must be the position of an earlier item")
         try:
-            draft = self.draft(**item)
-            return replace(draft, type=_plain_type(draft.type))
+            return _plain(self.draft(**item))
         except InvalidInput as error:
             raise InvalidInput(f"item {position}: {error}") from error
 
@@ -252,13 +255,13 @@ class Writer:
         keys: list[Key] = []
         made: list[bool] = []
         moments: dict[str, int] = {}
-        for draft in drafts:
-            parent = keys[draft.parent] if isinstance(draft.parent, int) else self.parent_key(tx, draft.parent)
-            same = tree.repeat(tx, parent, draft.type, draft.content) if draft.type in MERGED_TYPES else None
-            if same is not None and draft.uid is None:
-                self._confirm(tx, same)
-            keys.append(same if same is not None and draft.uid is None else self.insert(tx, draft, parent))
-            made.append(keys[-1] is not same)
+        for position, draft in enumerate(drafts):
+            try:
+                key, same = self._store_one(tx, draft, keys)
+            except (InvalidInput, NotFound) as error:
+                raise type(error)(f"item {position}: {error}" if len(drafts) > 1 else str(error)) from error
+            keys.append(key)
+            made.append(not same)
             # What happened in the past was active then: recency must not take an import for news.
             at = self._workspace.now() if draft.created_at is None else draft.created_at
             moments[keys[-1].path] = max(at, moments.get(keys[-1].path, at))
@@ -267,6 +270,16 @@ class Writer:
         self._workspace.checkpoint_if_due(tx)
         found = tree.nodes(tx, [key.id for key in keys])
         return [replace(found[key.id], created=new) for key, new in zip(keys, made, strict=True)]
+
+    def _store_one(self, tx: sqlite3.Connection, draft: Draft, keys: Sequence[Key]) -> tuple[Key, bool]:
+        """The key of the stored node, and whether it was there already and is only confirmed."""
+        parent = keys[draft.parent] if isinstance(draft.parent, int) else self.parent_key(tx, draft.parent)
+        if draft.type in MERGED_TYPES and draft.uid is None:
+            same = tree.repeat(tx, parent, draft.type, draft.content, draft.structured)
+            if same is not None:
+                self._confirm(tx, same)
+                return same, True
+        return self.insert(tx, draft, parent), False
 
     def _confirm(self, tx: sqlite3.Connection, key: Key) -> None:
         """An exact repeat: the existing node is used once more and half of the doubt about it goes."""
@@ -297,6 +310,14 @@ class Writer:
             outbox.drop_embedding(tx, key.id)
             outbox.queue(tx, self._workspace.id, key.id)
         return revision
+
+
+def _plain(draft: Draft) -> Draft:
+    """A draft that add and add_many accept."""
+    _plain_type(draft.type)
+    if draft.uid in RESERVED_IDS:
+        raise InvalidInput(f"id: {draft.uid!r} means something else where ids are given; choose another")
+    return draft
 
 
 def _plain_type(value: Any) -> str:

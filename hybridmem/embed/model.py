@@ -14,7 +14,7 @@ import numpy as np
 from hybridmem.config import EmbeddingConfig
 from hybridmem.embed.probe import Probe, probe, same_model
 from hybridmem.embed.registry import create, create_from_identity
-from hybridmem.errors import EmbeddingMismatch, EmbeddingUnavailable, InvalidInput
+from hybridmem.errors import EmbeddingMismatch, EmbeddingUnavailable
 from hybridmem.ports import Calibration, Embedder, EmbedderIdentity, Vectors
 from hybridmem.store import points
 from hybridmem.store.connect import Connections
@@ -118,8 +118,6 @@ def choose(known: EmbedderIdentity | None, settings: EmbeddingConfig, given: Emb
     :raises EmbeddingMismatch: the store was built by another provider than the configured one.
     """
     if given is not None:
-        if not isinstance(given, Embedder):
-            raise InvalidInput("embedder: must have identity, embed_documents() and embed_query(); see ports.Embedder")
         return given
     if known is None:
         return create(settings)

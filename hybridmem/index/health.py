@@ -101,6 +101,14 @@ def opens_in_child(directory: Path, *collections: str, timeout_seconds: float = 
     return done.returncode == 0
 
 
+def file_state(directory: Path) -> dict[str, list[int]]:
+    """Size and modification time (ns) of every file under a directory by relative path; empty if it is missing."""
+    if not directory.is_dir():
+        return {}
+    found = ((file, file.stat()) for file in sorted(directory.rglob("*")) if file.is_file())
+    return {file.relative_to(directory).as_posix(): [state.st_size, state.st_mtime_ns] for file, state in found}
+
+
 def move_aside(directory: Path) -> Path:
     """Renames a damaged index to ``<name>.damaged-<n>`` beside it, n the first free number from 1. Deletes nothing.
 

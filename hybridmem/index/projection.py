@@ -1,9 +1,9 @@
 """The vectors of a store as Chroma holds them: one object per store directory and process, shared by all handles.
 
-It is a projection of SQLite and can be thrown away at any moment. One process owns it at a time (OwnerLock). The owner
-notes in SQLite that it has it open; if the next owner finds that note, the last one was killed, and the files are
-checked from outside before they are opened, since torn ones can crash the interpreter. What fails is moved aside,
-never deleted, and everything is queued again in the outbox.
+It is a projection of SQLite and can be thrown away at any moment. One process owns it at a time (OwnerLock). An owner
+that closes in peace notes in SQLite what the files look like. If the next one finds them otherwise (the last was
+killed, or somebody touched them), they are checked from outside before they are opened, since torn ones can crash the
+interpreter. What fails is moved aside, never deleted, and everything is queued again in the outbox.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ logger = logging.getLogger("hybridmem")
 
 DIRECTORY = "vectors"
 LOCK = "vectors.lock"
-#: Store setting: true from before Chroma is opened until it has been closed in peace.
-DIRTY = "index_dirty"
+#: Store setting: size and time of every file at the last close; null while somebody has the index open.
+FILES = "index_files"
 #: Rebuilds in one process; an engine that still fails then will not get better by another.
 MAX_REBUILDS = 3
 
@@ -53,6 +53,8 @@ class Projection:
         self.users = 0
         #: Why the index cannot be used in this process any more, or None.
         self.trouble: str | None = None
+        #: Whether another process had the index when this one last wanted it.
+        self.elsewhere = False
         self._key = key
         self._directory = directory / DIRECTORY
         self._lock = OwnerLock(directory / LOCK)
@@ -92,6 +94,20 @@ class Projection:
                 outbox.done(tx, [item.entry for item in items])
             return True
 
+    def check(self, connections: Connections, model_key: str, dimension: int) -> None:
+        """Opens the index of every namespace that has vectors, which brings both into agreement."""
+        with self._guard:
+            if self.trouble is not None:
+                return
+            with connections.read() as tx:
+                namespaces = [one for one in points.namespaces(tx) if outbox.embedded(tx, one)]
+            try:
+                if namespaces and self._own(connections):
+                    for namespace in namespaces:
+                        self._index(connections, namespace, model_key, dimension)
+            except IndexUnavailable as error:
+                self._rebuild(connections, error)
+
     def query(
         self, connections: Connections, namespace: int, model_key: str, dimension: int, vector: Vectors, k: int
     ) -> list[int]:
@@ -123,7 +139,7 @@ class Projection:
             self._close_indexes()
             try:
                 with connections.write() as tx:
-                    points.set_setting(tx, DIRTY, False)
+                    points.set_setting(tx, FILES, health.file_state(self._directory))
             except HybridMemError as error:
                 # The next owner will check the files, which costs two seconds and nothing else.
                 logger.debug("the index stays noted as open: %s", error)
@@ -133,16 +149,17 @@ class Projection:
         """Takes the lock if it is free, and then makes sure that what a killed owner left can be opened."""
         if self._lock.held:
             return True
-        if not self._lock.acquire():
+        self.elsewhere = not self._lock.acquire()
+        if self.elsewhere:
             return False
         try:
             chroma.import_chromadb()
             with connections.read() as tx:
-                dirty = bool(points.setting(tx, DIRTY))
-            if dirty and not health.healthy(self._directory):
-                self._rebuild(connections, IndexUnavailable("its last owner was killed and left torn files"))
+                left = points.setting(tx, FILES)
+            if left != health.file_state(self._directory) and not health.healthy(self._directory):
+                self._rebuild(connections, IndexUnavailable("its files are torn"))
             with connections.write() as tx:
-                points.set_setting(tx, DIRTY, True)
+                points.set_setting(tx, FILES, None)
             return True
         except IndexUnavailable as error:  # Chroma itself is missing or broken, not its files
             self._give_up(str(error))

@@ -205,8 +205,7 @@ def _busy(directory: Path, busy_timeout: float) -> StoreBusy:
 
 def _make_private(directory: Path) -> None:
     try:
-        if not directory.is_dir():
-            directory.mkdir(parents=True, mode=0o700)
+        directory.mkdir(parents=True, mode=0o700, exist_ok=True)  # another process may be making it too
     except FileExistsError:
         raise InvalidInput(f"path: {directory} is a file; a store is a directory") from None
     except OSError as error:

@@ -88,16 +88,24 @@ def revise(
 def adopt_root(tx: sqlite3.Connection, root: Key, *, uid: str, content: str, metadata: dict[str, Any]) -> None:
     """Gives the root of an empty namespace the id, content and metadata of an imported one."""
     revision = revise(tx, root, content=content, structured=False, metadata=metadata, terms=0)
-    tx.execute("UPDATE node SET uid = ?, revision_id = ?, version = version + 1 WHERE id = ?", (uid, revision, root.id))
+    tx.execute("UPDATE node SET uid = ?, revision_id = ? WHERE id = ?", (uid, revision, root.id))
 
 
 def set_history(
-    tx: sqlite3.Connection, key: Key, *, version: int, updated_at: int, active_at: int, agent: str | None
+    tx: sqlite3.Connection,
+    key: Key,
+    *,
+    version: int,
+    created_at: int,
+    updated_at: int,
+    active_at: int,
+    agent: str | None,
 ) -> None:
     """What an imported node brings along of its past; ``agent`` None: keep who imported it."""
     tx.execute(
-        "UPDATE node SET version = ?, updated_at = ?, active_at = ?, agent = coalesce(?, agent) WHERE id = ?",
-        (version, updated_at, active_at, agent, key.id),
+        """UPDATE node SET version = ?, created_at = ?, updated_at = ?, active_at = ?, agent = coalesce(?, agent)
+        WHERE id = ?""",
+        (version, created_at, updated_at, active_at, agent, key.id),
     )
 
 
@@ -113,9 +121,11 @@ def change(tx: sqlite3.Connection, key: Key, at: int, **columns: Any) -> None:
 def touch(tx: sqlite3.Connection, moments: Mapping[str, int]) -> None:
     """Marks the nodes on these paths (each node and all its ancestors) active at the path's moment; never earlier."""
     latest: dict[int, int] = {}
-    for path, at in moments.items():
-        for node_id in path_ids(path):
-            latest[node_id] = max(at, latest.get(node_id, at))
+    # Newest and deepest first: whoever is reached again later has all its ancestors up to date already.
+    for path, at in sorted(moments.items(), key=lambda item: (item[1], len(item[0])), reverse=True):
+        if _last(path) not in latest:
+            for node_id in path_ids(path):
+                latest.setdefault(node_id, at)
     tx.executemany(
         "UPDATE node SET active_at = ? WHERE id = ? AND active_at < ?",
         [(at, node_id, at) for node_id, at in latest.items()],
@@ -145,6 +155,10 @@ def move(tx: sqlite3.Connection, key: Key, parent: Key, at: int) -> None:
 
 
 def find(tx: sqlite3.Connection, namespace: int, uid: str) -> Key | None:
+    if not isinstance(uid, str):
+        raise InvalidInput(f"id: must be the text of an id, not {uid!r}")
+    if any("\ud800" <= character <= "\udfff" for character in uid):  # SQLite cannot even compare half a character
+        return None
     row = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE namespace_id = ? AND uid = ?", (namespace, uid)).fetchone()
     return Key(*row) if row else None
 
@@ -179,12 +193,13 @@ def root(tx: sqlite3.Connection, namespace: int) -> Key:
     return Key(*row)
 
 
-def repeat(tx: sqlite3.Connection, parent: Key, type: str, content: str) -> Key | None:
+def repeat(tx: sqlite3.Connection, parent: Key, type: str, content: str, structured: bool) -> Key | None:
     """The live node under ``parent`` with exactly this type and content, if there is one."""
     row = tx.execute(
         f"""SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? AND content_key = ?
-            AND type IN ('fact', 'preference', 'decision') AND type = ? AND state = 'live' LIMIT 1""",
-        (parent.id, content_key(content), type),
+            AND type IN ('fact', 'preference', 'decision') AND type = ? AND state = 'live'
+            AND (SELECT structured FROM revision WHERE id = revision_id) = ? LIMIT 1""",
+        (parent.id, content_key(content), type, structured),
     ).fetchone()
     return Key(*row) if row else None
 
@@ -320,6 +335,11 @@ def _segment(node_id: int) -> str:
         number, rest = divmod(number, 36)
         digits = _DIGITS[rest] + digits
     return f"{_DIGITS[len(digits)]}{digits}/"
+
+
+def _last(path: str) -> int:
+    """The internal id of the node that a path leads to."""
+    return _number(path[path.rfind("/", 0, -1) + 1 : -1])
 
 
 def _number(segment: str) -> int:
