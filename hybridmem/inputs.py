@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hybridmem.errors import InvalidInput
-from hybridmem.text import clean_text
+from hybridmem.text import clean_text, whole_characters
 from hybridmem.types import Namespace
 
 #: Bytes of UTF-8 that one content, or one node's metadata as JSON, may have.
@@ -152,8 +152,7 @@ def _check_json(field: str, value: Any) -> None:
         if depth > MAX_NESTING:
             raise InvalidInput(f"{field}: is nested more than {MAX_NESTING} levels deep")
         if isinstance(item, str):
-            if item.strip():
-                clean_text(field, item)
+            whole_characters(field, item)
         elif isinstance(item, float):
             if not math.isfinite(item):
                 raise InvalidInput(f"{field}: JSON has no {item}; use None or text")

@@ -198,7 +198,7 @@ class Recall:
             return []
         try:
             found = self._indexer.query(self._workspace.id, vector, NEAREST)
-        except IndexUnavailable as error:
+        except (IndexUnavailable, StoreBusy, StoreFull) as error:  # opening the index may have to write
             logger.info("searching exactly: %s", error)
             return None
         with self._workspace.read() as tx:
@@ -237,6 +237,8 @@ class Recall:
         self, tx: sqlite3.Connection, base: Key, ids: Sequence[int], limit: int | None = None
     ) -> dict[int, Key]:
         """The first ``limit`` of these nodes that lie in the scope, in the given order."""
+        if base.parent_id is None:  # everything does
+            ids = ids[:limit]
         found = {key.id: key for key in tree.keys(tx, ids) if key.path.startswith(base.path)}
         kept = [one for one in dict.fromkeys(ids) if one in found][:limit]
         return {one: found[one] for one in kept}
@@ -305,7 +307,8 @@ class Recall:
         norms = np.linalg.norm(centred, axis=1) * np.linalg.norm(query)
         cosines = np.divide(centred @ query, norms, out=np.zeros(len(pool)), where=norms > 1e-9)
         scaled = scoring.calibrated(cosines, recorded.calibration.floor, recorded.calibration.ceiling)
-        return raw, np.where(pool.embedded, scaled, 0.0)
+        # Rounded, since a row's place in the matrix changes the last bits, and equal texts must score alike.
+        return raw, np.where(pool.embedded, np.round(scaled, 6), 0.0)
 
     def _weight(self, pool: Pool) -> tuple[Floats, Floats, Floats]:
         """(recency, frequency, weight) of each node at this moment."""

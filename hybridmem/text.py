@@ -86,6 +86,17 @@ def clean_text(field: str, value: str) -> str:
     :raises InvalidInput: not a string; a NUL or half of a surrogate pair inside; nothing but whitespace, control,
         zero-width and other invisible characters.
     """
+    value = whole_characters(field, value)
+    if not any(_visible(char) for char in value):
+        raise InvalidInput(f"{field} is blank; give it at least one visible character")
+    return value
+
+
+def whole_characters(field: str, value: str) -> str:
+    """The rule for text inside of values, which may be blank: like :func:`clean_text` otherwise.
+
+    :raises InvalidInput: not a string; a NUL or half of a surrogate pair inside.
+    """
     if not isinstance(value, str):
         raise InvalidInput(f"{field} must be a string, not {type(value).__name__}")
     try:
@@ -95,8 +106,6 @@ def clean_text(field: str, value: str) -> str:
     position = value.find("\0")
     if position >= 0:
         raise InvalidInput(f"{field} contains a NUL character at position {position}; remove it")
-    if not any(_visible(char) for char in value):
-        raise InvalidInput(f"{field} is blank; give it at least one visible character")
     return value
 
 

@@ -277,7 +277,14 @@ def _persistent_client(path: str) -> Any:
         persist_directory=path,
     )
     _engine_process = os.getpid()
-    return chromadb.PersistentClient(path, settings)
+    try:
+        return chromadb.PersistentClient(path, settings)
+    except BaseException:
+        # Chroma keeps the half-made system of a failed client and would hand it to the next one on this path.
+        shared = importlib.import_module("chromadb.api.shared_system_client").SharedSystemClient
+        for kept in (shared._identifier_to_system, getattr(shared, "_identifier_to_refcount", {})):
+            kept.pop(path, None)
+        raise
 
 
 def _isolated(settings: Any) -> Any:

@@ -58,10 +58,16 @@ class _Suspect(Exception):
     """What is wrong with the files."""
 
 
-def healthy(directory: Path, collections: Sequence[str] = (), *, timeout_seconds: float = CHILD_SECONDS) -> bool:
+def healthy(
+    directory: Path,
+    collections: Sequence[str] = (),
+    *,
+    timeout_seconds: float = CHILD_SECONDS,
+    keep_open: Sequence[int] = (),
+) -> bool:
     """True if the index may be opened in this process. A missing or empty directory is healthy.
 
-    ``collections`` as for ``opens_in_child``; by default every collection in the directory.
+    ``collections`` and ``keep_open`` as for ``opens_in_child``; by default every collection in the directory.
 
     Takes about 2 s (the child imports chromadb), more for a big index. The caller holds the OwnerLock, and nobody in
     this process has the index open.
@@ -72,13 +78,17 @@ def healthy(directory: Path, collections: Sequence[str] = (), *, timeout_seconds
         return False
     if not _has_database(directory):
         return True
-    return opens_in_child(directory, *collections, timeout_seconds=timeout_seconds)
+    return opens_in_child(directory, *collections, timeout_seconds=timeout_seconds, keep_open=keep_open)
 
 
-def opens_in_child(directory: Path, *collections: str, timeout_seconds: float = CHILD_SECONDS) -> bool:
+def opens_in_child(
+    directory: Path, *collections: str, timeout_seconds: float = CHILD_SECONDS, keep_open: Sequence[int] = ()
+) -> bool:
     """Opens the index in a child process and asks each collection for some of its own vectors.
 
     :param collections: names; none for every collection in the directory.
+    :param keep_open: descriptors that the child inherits: those of the OwnerLock, so that the directory stays locked
+        until the child has ended, should this process be killed meanwhile.
     :return: False if the child crashes, fails, does not find them, or takes longer than ``timeout_seconds``. A
         collection that does not exist is fine.
     :raises IndexUnavailable: chromadb itself cannot be imported, which says nothing about the index.
@@ -93,6 +103,7 @@ def opens_in_child(directory: Path, *collections: str, timeout_seconds: float = 
             stderr=subprocess.DEVNULL,
             timeout=timeout_seconds,
             check=False,
+            pass_fds=keep_open,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False

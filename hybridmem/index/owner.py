@@ -44,6 +44,12 @@ class OwnerLock:
         with _lock:
             return _held[self._key][1] if self.held and self._key is not None else 0
 
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """For a child process that works for the owner: with it inherited, the lock stays taken until both are gone."""
+        with _lock:
+            return (_held[self._key][0],) if self._key is not None and self.held else ()
+
     def acquire(self) -> bool:
         """Takes the lock without waiting. True if this process now owns it, also if this object already did.
 

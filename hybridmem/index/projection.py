@@ -156,7 +156,9 @@ class Projection:
             chroma.import_chromadb()
             with connections.read() as tx:
                 left = points.setting(tx, FILES)
-            if left != health.file_state(self._directory) and not health.healthy(self._directory):
+            if left != health.file_state(self._directory) and not health.healthy(
+                self._directory, keep_open=self._lock.descriptors
+            ):
                 self._rebuild(connections, IndexUnavailable("its files are torn"))
             with connections.write() as tx:
                 points.set_setting(tx, FILES, None)
