@@ -32,6 +32,8 @@ from hybridmem.types import (
 from hybridmem.verbs import TreeVerbs
 from hybridmem.write import Parent
 
+EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
+
 
 class Memory(TreeVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
@@ -76,7 +78,8 @@ class Memory(TreeVerbs):
         """
         settings = configuration.load(config)
         names, who = inputs.namespace(namespace), inputs.name("agent", agent)
-        if embedder is not None and not isinstance(embedder, Embedder):
+        # On the type, since asking the object itself may load its model.
+        if embedder is not None and not all(hasattr(type(embedder), name) for name in EMBEDDER_NAMES):
             raise InvalidInput("embedder: must have identity, embed_documents() and embed_query(); see ports.Embedder")
         connections = Connections(
             Path(path), durability=settings.store.durability, busy_timeout=settings.store.busy_timeout_seconds

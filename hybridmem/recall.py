@@ -92,7 +92,7 @@ class Recall:
     ) -> Context:
         settings = self._workspace.config.context
         budget = settings.token_budget if token_budget is None else inputs.count("token_budget", token_budget)
-        order = inputs.one_of("order", order or settings.order, ("tree", "time", "score"))
+        order = inputs.one_of("order", settings.order if order is None else order, ("tree", "time", "score"))
         text = None if query is None else clean_text("query", query)
         found = self._ranked(text, settings.candidates, scope, None)
         with self._workspace.read() as tx:
@@ -277,7 +277,7 @@ class Recall:
         subtree = pool.subtree
         match = scoring.lexical(postings, terms, pool.lengths, pool.end, subtree)
         raw, by_vector = self._vector(pool, vector)
-        base = scoring.base_relevance(by_vector, match.nodes, (config.vector, config.lexical))
+        base = scoring.base_relevance(by_vector, pool.embedded, match.nodes, (config.vector, config.lexical))
         votes = scoring.votes(base if by_vector is None else by_vector, pool.parent, subtree, config.tree_decay)
         located = scoring.located(match.subtrees, votes, config.vote_share)
         if prior is not None:

@@ -167,12 +167,18 @@ def neighbours(base: Floats, parent: Ints) -> Floats:
     return found
 
 
-def base_relevance(vector: Floats | None, lexical: Floats, coefficients: tuple[float, float]) -> Floats:
-    """A node's own match: the mean of vector and lexical by ``coefficients``; without a query vector lexical alone."""
+def base_relevance(
+    vector: Floats | None, embedded: NDArray[np.bool_], lexical: Floats, coefficients: tuple[float, float]
+) -> Floats:
+    """A node's own match: the mean of vector and lexical by ``coefficients``; lexical alone where there is no vector.
+
+    :param vector: (n,), or None without a query vector. :param embedded: (n,) which nodes have a vector.
+    """
     by_vector, by_lexical = coefficients
     if vector is None:
         return lexical
-    return (by_vector * vector + by_lexical * lexical) / (by_vector + by_lexical)
+    both = (by_vector * vector + by_lexical * lexical) / (by_vector + by_lexical)
+    return np.where(embedded, both, lexical)
 
 
 def relevance(base: Floats, tree: Floats, neighbour: Floats, coefficients: tuple[float, float]) -> Floats:
