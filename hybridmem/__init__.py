@@ -1,35 +1,44 @@
-"""hybridmem: memory for long-running AI agents. ``from hybridmem import Memory`` is all that most programs need."""
+"""hybridmem: memory for long-running AI agents. ``from hybridmem import Memory`` is all that most programs need.
 
-from hybridmem.config import Config
-from hybridmem.errors import (
-    ConfigError,
-    Conflict,
-    EmbeddingMismatch,
-    EmbeddingUnavailable,
-    HybridMemError,
-    IndexUnavailable,
-    InvalidInput,
-    NotFound,
-    StoreBusy,
-    StoreClosed,
-    StoreDamaged,
-    StoreFull,
-    StoreTooNew,
-)
-from hybridmem.memory import Memory
-from hybridmem.types import (
-    Checkpoint,
-    Context,
-    Hit,
-    ImportReport,
-    Node,
-    Operation,
-    ResumePoint,
-    ScoreDetails,
-    SearchResult,
-    Stats,
-    Task,
-)
+Names are loaded when they are first used, so that ``import hybridmem`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hybridmem.config import Config
+    from hybridmem.errors import (
+        ConfigError,
+        Conflict,
+        EmbeddingMismatch,
+        EmbeddingUnavailable,
+        HybridMemError,
+        IndexUnavailable,
+        InvalidInput,
+        NotFound,
+        StoreBusy,
+        StoreClosed,
+        StoreDamaged,
+        StoreFull,
+        StoreTooNew,
+    )
+    from hybridmem.memory import Memory
+    from hybridmem.types import (
+        Checkpoint,
+        Context,
+        Hit,
+        ImportReport,
+        Node,
+        Operation,
+        ResumePoint,
+        ScoreDetails,
+        SearchResult,
+        Stats,
+        Task,
+    )
 
 __version__ = "0.1.0"
 
@@ -62,3 +71,20 @@ __all__ = [
     "Task",
     "__version__",
 ]
+
+#: Where the public names live, in the order in which they are looked for.
+_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.config", "hybridmem.memory")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for module in _MODULES:
+            found = vars(importlib.import_module(module)).get(name)
+            if found is not None:
+                globals()[name] = found
+                return found
+    raise AttributeError(f"module 'hybridmem' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

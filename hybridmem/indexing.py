@@ -76,6 +76,7 @@ class Indexer:
         :param retry: also try again what failed before.
         :return: how much still waits, in all namespaces.
         """
+        self._connections.get()  # fails at once on a closed handle or after a fork, before any lock
         deadline = None if timeout is None else time.monotonic() + timeout
         if retry:
             self._model.forget_failure()

@@ -16,7 +16,7 @@ from hybridmem.indexing import Indexer
 from hybridmem.ports import Clock, Embedder, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recover import Recovery
-from hybridmem.store import points
+from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
 from hybridmem.types import (
@@ -63,6 +63,7 @@ class Memory(TreeVerbs):
         config: str | Path | Mapping[str, Any] | Config | None = None,
         embedder: Embedder | None = None,
         clock: Clock | None = None,
+        create: bool = True,
     ) -> Memory:
         """Opens a store, or creates it. Cheap: loads neither the model nor Chroma.
 
@@ -72,6 +73,8 @@ class Memory(TreeVerbs):
         :param config: a YAML file, a mapping, a Config, or None for the defaults (see configs/default.yaml).
         :param embedder: an embedder of your own (see hybridmem.ports.Embedder); it wins over the configuration.
         :param clock: where the time comes from; None: the machine's clock.
+        :param create: False: make neither the store nor the namespace, for programs that only read.
+        :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
         :raises InvalidInput: a bad namespace or agent, or the path is a file.
         :raises ConfigError: the configuration is wrong; the message names the file, the key and the nearest key.
         :raises StoreDamaged: ``tree.db`` is not a hybridmem store. StoreTooNew: made by a later version.
@@ -82,10 +85,13 @@ class Memory(TreeVerbs):
         if embedder is not None and not all(hasattr(type(embedder), name) for name in EMBEDDER_NAMES):
             raise InvalidInput("embedder: must have identity, embed_documents() and embed_query(); see ports.Embedder")
         connections = Connections(
-            Path(path), durability=settings.store.durability, busy_timeout=settings.store.busy_timeout_seconds
+            Path(path),
+            durability=settings.store.durability,
+            busy_timeout=settings.store.busy_timeout_seconds,
+            create=create,
         )
         try:
-            workspace = Workspace(connections, names, who, settings, clock or SystemClock())
+            workspace = Workspace(connections, names, who, settings, clock or SystemClock(), create=create)
         except BaseException:
             connections.close()
             raise
@@ -191,6 +197,11 @@ class Memory(TreeVerbs):
         """Numbers about this namespace, and what waits for its vector and why."""
         return observe.stats(self._workspace, self._model, self._indexer)
 
+    def pending(self) -> int:
+        """How many nodes of this namespace still wait for their vector; cheap."""
+        with self._workspace.read() as tx:
+            return outbox.waiting(tx, self._workspace.id)
+
     def flush(self, timeout: float | None = None) -> int:
         """Embeds and indexes what waits, in this thread, and tries again what failed.
 
@@ -208,6 +219,9 @@ class Memory(TreeVerbs):
             return
         self._closed = True
         workspace = self._workspace
+        if workspace.connections.is_inherited:  # a fork: everything here belongs to the parent
+            workspace.connections.close()
+            return
         try:
             self._indexer.close(self.config.index.close_wait_seconds)
             if workspace.session is not None:

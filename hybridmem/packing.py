@@ -297,8 +297,10 @@ class _Packer:
 
 
 def _branch(hit: Hit, chain_titles: Sequence[str]) -> tuple[str, ...]:
-    """The titles of the hit's path that the chain does not show already."""
+    """The titles of the hit's path that the chain does not show already; "/" for what hangs beside the chain."""
     path = [_title(title) for title in hit.path]
+    if not path and chain_titles:
+        return ("/",)
     shown = 0
     while shown < len(path) and any(_same_title(path[shown], title) for title in chain_titles):
         shown += 1

@@ -127,6 +127,7 @@ class Recall:
     # Locate → gather → score → top k
 
     def _ranked(self, query: str | None, k: int, scope: str, types: Sequence[str] | None) -> SearchResult:
+        self._workspace.connections.get()  # fails at once on a closed handle or after a fork, before any lock
         warnings: list[str] = []
         if k == 0:
             with self._workspace.read() as tx:

@@ -6,7 +6,7 @@ Every change of the active task writes a checkpoint in the same transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hybridmem import inputs
@@ -99,6 +99,14 @@ class Tasks:
             self._log(tx, "task.finish", key, {"status": status, "finished_at": now, "last_step": step})
             tree.touch(tx, {key.path: now})
             return tree.node(tx, key)
+
+    def list(self, status: Sequence[str]) -> list[Node]:
+        if isinstance(status, str):
+            raise InvalidInput(f"status: must be a list of statuses such as [{status!r}], not one text")
+        wanted = {inputs.one_of("status", one, ("open", "paused", "done", "failed")) for one in status}
+        with self._workspace.read() as tx:
+            found = points.below(tx, self._workspace.id, self._workspace.root(tx), "task")
+        return [node for node in reversed(found) if node.task and node.task.status in wanted]
 
     def active(self) -> Node | None:
         with self._workspace.read() as tx:

@@ -5,7 +5,7 @@ Each checks nothing and decides nothing: it hands the call to the file of its ve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from hybridmem import inputs
@@ -201,6 +201,10 @@ class TreeVerbs:
         :param outcome: kept as an event under the task.
         """
         return self._written(self._tasks.finish(id, status=status, outcome=outcome))
+
+    def tasks(self, status: Sequence[str] = ("open", "paused", "done", "failed")) -> list[Node]:
+        """The tasks with any of these statuses, in the order they were started."""
+        return self._tasks.list(status)
 
     def active_task(self) -> Node | None:
         """The task that new memories of this agent hang under; None: the root."""

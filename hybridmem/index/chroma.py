@@ -47,6 +47,16 @@ _settings_class: Any = None
 _engine_process: int | None = None
 
 
+def _forget_in_child() -> None:
+    """After a fork the lock may be held by a thread that exists in the parent only."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
 def collection_name(namespace: tuple[str, ...], model_key: str) -> str:
     """The collection of a namespace and an embedding model: the same for the same input, different for any other.
 
@@ -185,7 +195,7 @@ def open_client(directory: Path) -> Client:
     :raises IndexUnavailable: chromadb cannot be imported, the directory cannot be opened, or this process is a fork of
         one that used Chroma.
     """
-    _refuse_fork()
+    refuse_fork()
     with _lock:
         path = os.path.realpath(directory)
         shared = _shared.get(path)
@@ -242,7 +252,8 @@ def _answer_self(collection: Any, samples: int = 20) -> None:
             raise IndexUnavailable(f"the collection {collection.name} does not find its own vector {page['ids'][0]}")
 
 
-def _refuse_fork() -> None:
+def refuse_fork() -> None:
+    """:raises IndexUnavailable: this process is a fork of one that used Chroma."""
     if _engine_process not in (None, os.getpid()):
         raise IndexUnavailable(
             "Chroma was used before this process was forked and would hang here; "
@@ -253,7 +264,7 @@ def _refuse_fork() -> None:
 @contextmanager
 def _engine(verb: str) -> Iterator[None]:
     """Whatever the engine raises becomes IndexUnavailable."""
-    _refuse_fork()
+    refuse_fork()
     try:
         yield
     except (IndexUnavailable, KeyboardInterrupt, SystemExit, GeneratorExit):

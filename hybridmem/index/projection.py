@@ -35,10 +35,21 @@ _registry_guard = threading.Lock()
 _registry: dict[str, Projection] = {}
 
 
+def _forget_in_child() -> None:
+    """After a fork: the guard may be held by a thread that does not exist here, and the objects are the parent's."""
+    global _registry_guard
+    _registry_guard = threading.Lock()
+    _registry.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
 def share(directory: Path) -> Projection:
     """This process's projection of the store in ``directory``; give it back with :meth:`Projection.close`."""
     with _registry_guard:
-        key = f"{os.getpid()}:{os.path.realpath(directory)}"  # a forked child must not use its parent's
+        key = os.path.realpath(directory)
         found = _registry.get(key)
         if found is None:
             found = _registry[key] = Projection(directory, key)
@@ -149,26 +160,35 @@ class Projection:
         """Takes the lock if it is free, and then makes sure that what a killed owner left can be opened."""
         if self._lock.held:
             return True
+        try:
+            chroma.import_chromadb()
+            chroma.refuse_fork()
+        except IndexUnavailable as error:  # Chroma cannot be used in this process; its files are none the worse
+            self._give_up(str(error))
+            return False
         self.elsewhere = not self._lock.acquire()
         if self.elsewhere:
             return False
         try:
-            chroma.import_chromadb()
             with connections.read() as tx:
                 left = points.setting(tx, FILES)
-            if left != health.file_state(self._directory) and not health.healthy(
-                self._directory, keep_open=self._lock.descriptors
-            ):
+            if not self._sound(left):
                 self._rebuild(connections, IndexUnavailable("its files are torn"))
             with connections.write() as tx:
                 points.set_setting(tx, FILES, None)
             return True
-        except IndexUnavailable as error:  # Chroma itself is missing or broken, not its files
+        except IndexUnavailable as error:  # the checker could not import Chroma, which this process could
             self._give_up(str(error))
             return False
         except BaseException:
             self._lock.release()
             raise
+
+    def _sound(self, left: dict[str, list[int]] | None) -> bool:
+        """Whether the files can be opened in this process. As the last owner left them, their structure is enough."""
+        if left == health.file_state(self._directory):
+            return health.check_structure(self._directory) is None
+        return health.healthy(self._directory, keep_open=self._lock.descriptors)
 
     def _index(self, connections: Connections, namespace: int, model_key: str, dimension: int) -> chroma.ChromaIndex:
         with connections.read() as tx:

@@ -16,7 +16,16 @@ from pathlib import Path
 
 import sqlite_utils
 
-from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreClosed, StoreDamaged, StoreFull, StoreTooNew
+from hybridmem.errors import (
+    HybridMemError,
+    InvalidInput,
+    NotFound,
+    StoreBusy,
+    StoreClosed,
+    StoreDamaged,
+    StoreFull,
+    StoreTooNew,
+)
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migrations
 
 DATABASE_NAME = "tree.db"
@@ -28,21 +37,27 @@ class Connections:
     :param directory: the store; made with mode 0700 if it is not there.
     :param durability: ``full`` survives power loss, ``process`` the death of the process (``synchronous=NORMAL``).
     :param busy_timeout: seconds to wait for another writer.
+    :param create: False: raise NotFound if there is no store.
     """
 
-    def __init__(self, directory: Path, *, durability: str = "full", busy_timeout: float = 5.0) -> None:
+    def __init__(
+        self, directory: Path, *, durability: str = "full", busy_timeout: float = 5.0, create: bool = True
+    ) -> None:
         self.directory = directory
         self.database = directory / DATABASE_NAME
         self._durability = durability
         self._busy_timeout = busy_timeout
         self._pid = os.getpid()
         self._local = threading.local()
-        self._all: list[sqlite3.Connection] = []
+        self._all: list[tuple[threading.Thread, sqlite3.Connection]] = []
         self._guard = threading.Lock()
         # Threads of one process queue here instead of polling SQLite's file lock.
         self._writer = threading.Lock()
         self._closed = False
-        _make_private(directory)
+        if create:
+            _make_private(directory)
+        elif not self.database.exists():
+            raise NotFound(f"path: there is no store at {directory}; writing to it makes one")
         self._prepare()
 
     def get(self) -> sqlite3.Connection:
@@ -51,8 +66,8 @@ class Connections:
         :raises StoreClosed: after close(), or in a forked child: SQLite connections must not cross a fork.
         """
         if self._closed:
-            raise StoreClosed(f"{self.directory}: this handle is closed; open the store again")
-        if os.getpid() != self._pid:
+            raise closed(self.directory)
+        if self.is_inherited:
             raise StoreClosed(
                 f"{self.directory}: this handle came over a fork; open the store again in the child process"
             )
@@ -61,8 +76,14 @@ class Connections:
             conn = self._connect()
             self._local.conn = conn
             with self._guard:
-                self._all.append(conn)
+                self._close_ended_threads()
+                self._all.append((threading.current_thread(), conn))
         return conn
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process is a fork of the one that opened the store; nothing here may be used then."""
+        return os.getpid() != self._pid
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
@@ -105,11 +126,19 @@ class Connections:
     def close(self) -> None:
         """Closes every connection; in a forked child it only forgets them. Safe to call twice."""
         self._closed = True
+        if self.is_inherited:  # its locks may be held for ever by threads that exist in the parent only
+            return
         with self._guard:
             connections, self._all = self._all, []
-        if os.getpid() == self._pid:
-            for conn in connections:
+        for _, conn in connections:
+            conn.close()
+
+    def _close_ended_threads(self) -> None:
+        """A server with a thread for each request must not keep the descriptors of them all."""
+        for thread, conn in self._all:
+            if not thread.is_alive():
                 conn.close()
+        self._all = [(thread, conn) for thread, conn in self._all if thread.is_alive()]
 
     def _connect(self) -> sqlite3.Connection:
         with translated(self.directory, self._busy_timeout):
@@ -131,6 +160,7 @@ class Connections:
 
     def _prepare(self) -> None:
         """Brings a new or older store to the current schema; refuses what is not ours or comes from the future."""
+        _refuse_foreign(self.database)
         conn = self.get()
         with translated(self.directory, self._busy_timeout):
             application, version = (
@@ -184,6 +214,8 @@ def translated(directory: Path, busy_timeout: float) -> Iterator[None]:
 def translate(error: sqlite3.Error, directory: Path, busy_timeout: float) -> HybridMemError:
     """The error of our tree that says what an SQLite error means for the caller."""
     text = str(error)
+    if "closed database" in text:  # close() in another thread, while this one was at work
+        return closed(directory)
     if "locked" in text or "busy" in text:
         return _busy(directory, busy_timeout)
     if "full" in text or "readonly" in text or "disk I/O" in text or "unable to open" in text:
@@ -201,6 +233,23 @@ def _busy(directory: Path, busy_timeout: float) -> StoreBusy:
         f"{directory}: another writer held the store for more than {busy_timeout:g} s (store.busy_timeout_seconds); "
         "nothing was written, try again"
     )
+
+
+def closed(directory: Path) -> StoreClosed:
+    return StoreClosed(f"{directory}: this handle is closed; open the store again")
+
+
+def _refuse_foreign(database: Path) -> None:
+    """SQLite takes a short file of anything for an empty database, and would overwrite it."""
+    try:
+        with database.open("rb") as file:
+            head = file.read(16)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreFull(f"{database}: cannot be read: {error}") from error
+    if head and head != b"SQLite format 3\0":
+        raise StoreDamaged(f"{database}: is not an SQLite database; move it away, or restore it from a copy")
 
 
 def _make_private(directory: Path) -> None:

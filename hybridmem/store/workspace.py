@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hybridmem.config import Config
+from hybridmem.errors import NotFound
 from hybridmem.ports import Clock
 from hybridmem.store import log, points, tree
 from hybridmem.store.connect import Connections
@@ -21,10 +22,18 @@ class Workspace:
     """The connections of a store bound to a namespace and an agent; nothing here can change which.
 
     :param namespace: its tree is made, with its root, if it is not there.
+    :param create: False: raise NotFound instead.
     """
 
     def __init__(
-        self, connections: Connections, namespace: Namespace, agent: str, config: Config, clock: Clock
+        self,
+        connections: Connections,
+        namespace: Namespace,
+        agent: str,
+        config: Config,
+        clock: Clock,
+        *,
+        create: bool = True,
     ) -> None:
         self.connections = connections
         self.namespace = namespace
@@ -32,7 +41,7 @@ class Workspace:
         self.config = config
         self.clock = clock
         self.session: int | None = None
-        self.id = self._find_or_make()
+        self.id = self._find_or_make(create)
 
     @property
     def directory(self) -> Path:
@@ -110,11 +119,14 @@ class Workspace:
         """The node with this id, or the root for None: where reading along the tree begins."""
         return self.root(tx) if id is None else tree.key(tx, self.id, id)
 
-    def _find_or_make(self) -> int:
+    def _find_or_make(self, create: bool) -> int:
         with self.connections.read() as tx:
             found = points.namespace_id(tx, self.namespace)
         if found is not None:
             return found
+        if not create:
+            name = "/".join(self.namespace)
+            raise NotFound(f"namespace: there is no {name!r} in this store; writing to it makes one")
         with self.connections.write() as tx:
             # Another process may have made it since.
             found = points.namespace_id(tx, self.namespace)

@@ -1,0 +1,98 @@
+"""Commands about files and the store as a whole: import, export, stats, config."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hybridmem.cli.memories import index_if_many
+from hybridmem.cli.options import Options, command
+from hybridmem.cli.output import Reply, one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="The path of the file.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    for name, function in (("import", import_), ("export", export), ("stats", stats), ("config", config)):
+        command(app, name)(function)
+
+
+def import_(
+    options: Options,
+    file: File,
+    format: Annotated[
+        str,
+        typer.Option("--format", help="auto, jsonl (our export), tree (plain tree JSON) or chat (messages)."),
+    ] = "auto",
+    parent: Annotated[
+        str, typer.Option("--parent", help="Where chats and foreign trees hang: task, root, node, or an id.")
+    ] = "task",
+) -> Reply:
+    """Read memories from a file, all or none.
+
+    What is already there is skipped, so it may be run again. Creates the store if it is not there.
+    """
+    with options.open(create=True) as memory:
+        report = memory.import_(file, format=format, parent=parent)
+        index_if_many(memory)
+    line = f"added {report.added}, skipped {report.skipped} that were already there ({report.format})"
+    return Reply(report.to_dict(), lambda screen: screen.print(line))
+
+
+def export(
+    options: Options,
+    file: File,
+    format: Annotated[str, typer.Option("--format", help="jsonl (loses nothing) or tree (plain tree JSON).")] = "jsonl",
+) -> Reply:
+    """Write all memories of the namespace to a file, whole or not at all."""
+    with options.open() as memory:
+        nodes = memory.export(file, format=format)
+    data = {"file": file, "format": format, "nodes": nodes}
+    return Reply(data, lambda screen: screen.print(f"exported {nodes} memories to {one_line(file)}", soft_wrap=True))
+
+
+def stats(options: Options) -> Reply:
+    """Numbers about the namespace, and what waits for its vector and why."""
+    with options.open() as memory:
+        found = memory.stats()
+
+    def text(screen: Console) -> None:
+        def counted(numbers: dict[str, int]) -> str:
+            return ", ".join(f"{name} {number}" for name, number in sorted(numbers.items())) or "-"
+
+        rows = {
+            "namespace": "/".join(found.namespace),
+            "memories": f"{found.nodes} ({counted(found.by_type)})",
+            "states": counted(found.by_state),
+            "open tasks": found.open_tasks,
+            "depth": found.depth,
+            "operations": f"{found.operations}, checkpoints {found.checkpoints}",
+            "vectors": f"{found.vectors}, waiting {found.pending}, failed {len(found.stuck)}",
+            "model": found.embedding_model or "not chosen yet: the first search or hybridmem index does",
+            "index": found.index,
+            "size": f"{found.size_bytes / 1e6:.1f} MB",
+        }
+        for name, value in rows.items():
+            screen.print(f"{name:<11} {one_line(str(value))}", soft_wrap=True)
+
+    return Reply(found.to_dict(), text, [f"{id_}: {reason}" for id_, reason in found.stuck])
+
+
+def config(options: Options) -> Reply:
+    """Print the effective configuration as YAML.
+
+    The defaults, over them the file of --config, over that each --set.
+    """
+    found = options.configuration().model_dump(mode="json")
+
+    def text(screen: Console) -> None:
+        import yaml
+
+        screen.print(yaml.safe_dump(found, allow_unicode=True, sort_keys=False), end="", soft_wrap=True)
+
+    return Reply({"config": found}, text)

@@ -1,0 +1,127 @@
+"""With --json every command prints exactly one document, whether it succeeds or fails, and the exit code agrees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli
+
+SUCCESSES = {
+    "add": ("add", "部署 deploy finished", "--type", "event"),
+    "show": ("show", "{fact}"),
+    "update": ("update", "{fact}", "--importance", "0.3"),
+    "move": ("move", "{fact}", "{event}"),
+    "index": ("index",),
+    "search": ("search", "发票为什么被退回？"),
+    "context": ("context", "发票为什么被退回？", "--budget", "200"),
+    "task start": ("task", "start", "Pay the invoice"),
+    "task switch": ("task", "switch", "{task}"),
+    "task update": ("task", "update", "--next-step", "等待财务审批"),
+    "task finish": ("task", "finish", "--outcome", "已付款 paid"),
+    "task list": ("task", "list"),
+    "task show": ("task", "show"),
+    "tree": ("tree",),
+    "resume": ("resume",),
+    "checkpoint": ("checkpoint", "提交之前"),
+    "checkpoint --list": ("checkpoint", "--list"),
+    "stats": ("stats",),
+    "export": ("export", "out.jsonl"),
+    "import": ("import", "chat.json"),
+    "config": ("config",),
+    "--version": ("--version",),
+}
+
+#: name → (arguments, exit code, type of the error)
+FAILURES = {
+    "add: blank content": (("add", "  \n"), 2, "InvalidInput"),
+    "add: importance out of range": (("add", "x", "--importance", "1.5"), 2, "InvalidInput"),
+    "add: importance is no number": (("add", "x", "--importance", "高"), 2, "UsageError"),
+    "add: no content": (("add",), 2, "UsageError"),
+    "add: metadata is no JSON": (("add", "x", "--metadata", "{"), 2, "InvalidInput"),
+    "add: metadata is no object": (("add", "x", "--metadata", "[1]"), 2, "InvalidInput"),
+    "add: unknown parent": (("add", "x", "--parent", "没有"), 4, "NotFound"),
+    "show: unknown id": (("show", "没有"), 4, "NotFound"),
+    "update: unknown id": (("update", "nope", "--content", "x"), 4, "NotFound"),
+    "update: nothing to change": (("update", "{fact}"), 2, "InvalidInput"),
+    "update: other version": (("update", "{fact}", "--content", "x", "--expected-version", "9"), 6, "Conflict"),
+    "move: below itself": (("move", "{task}", "{fact}"), 2, "InvalidInput"),
+    "search: negative limit": (("search", "x", "-k", "-1"), 2, "InvalidInput"),
+    "search: unknown scope": (("search", "x", "--scope", "没有"), 4, "NotFound"),
+    "context: unknown order": (("context", "--order", "alphabet"), 2, "InvalidInput"),
+    "task switch: not a task": (("task", "switch", "{fact}"), 2, "InvalidInput"),
+    "task update: unknown status": (("task", "update", "--status", "nearly"), 2, "InvalidInput"),
+    "task finish: unknown id": (("task", "finish", "nope"), 4, "NotFound"),
+    "task list: unknown status": (("task", "list", "--status", "nearly"), 2, "InvalidInput"),
+    "task show: unknown id": (("task", "show", "nope"), 4, "NotFound"),
+    "task: no sub-command": (("task",), 2, "UsageError"),
+    "tree: negative depth": (("tree", "--depth", "-1"), 2, "InvalidInput"),
+    "tree: unknown id": (("tree", "nope"), 4, "NotFound"),
+    "checkpoint: label and list": (("checkpoint", "x", "--list"), 2, "InvalidInput"),
+    "export: unknown format": (("export", "x", "--format", "xml"), 2, "InvalidInput"),
+    "import: no such file": (("import", "没有.json"), 4, "NotFound"),
+    "import: not a known format": (("import", "broken.json"), 2, "InvalidInput"),
+    "unknown command": (("serach", "x"), 2, "UsageError"),
+    "unknown option": (("search", "x", "--explian"), 2, "UsageError"),
+    "unknown key": (("stats", "--set", "retrieval.kk=3"), 3, "ConfigError"),
+    "value out of range": (("stats", "--set", "retrieval.k=-3"), 3, "ConfigError"),
+    "setting without value": (("stats", "--set", "retrieval.k"), 2, "InvalidInput"),
+    "no such configuration": (("stats", "--config", "missing.yaml"), 3, "ConfigError"),
+    "blank agent": (("stats", "--agent", " x"), 2, "InvalidInput"),
+    "namespace with an empty name": (("stats", "--namespace", "acme//x"), 2, "InvalidInput"),
+}
+
+
+@pytest.fixture
+def ids(cli: Cli, claim: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    messages = [{"role": "user", "content": "发票丢了怎么办"}, {"role": "assistant", "content": "Upload it again"}]
+    (tmp_path / "chat.json").write_text(json.dumps(messages), encoding="utf-8")
+    (tmp_path / "broken.json").write_text("{ not json", encoding="utf-8")
+    return claim
+
+
+@pytest.mark.parametrize("name", SUCCESSES)
+def test_success_is_one_document(cli: Cli, ids: dict[str, str], name: str) -> None:
+    result = cli(*(part.format(**ids) for part in SUCCESSES[name]), "--json")
+    assert result.code == 0, result.err
+    assert result.document["ok"] is True
+    assert result.err == ""
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_failure_is_one_document_and_one_line(cli: Cli, ids: dict[str, str], name: str) -> None:
+    arguments, code, kind = FAILURES[name]
+    result = cli(*(part.format(**ids) if part != "{" else part for part in arguments), "--json")
+    assert result.document["ok"] is False
+    error = result.document["error"]
+    assert (result.code, error["exit_code"], error["type"]) == (code, code, kind)
+    assert error["message"]
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["show: unknown id", "unknown key", "unknown command"])
+def test_failure_for_people_leaves_stdout_empty(cli: Cli, ids: dict[str, str], name: str) -> None:
+    arguments, code, _ = FAILURES[name]
+    result = cli(*arguments)
+    assert (result.code, result.out) == (code, "")
+    assert result.err.startswith("error: ")
+
+
+def test_every_command_has_a_success_here(cli: Cli) -> None:
+    """A new command must come with its row above (demo has tests of its own)."""
+    text = cli("--help").out + cli("task", "--help").out
+    shown = {line.split()[1] for line in text.splitlines() if line.startswith("│ ") and line[2].islower()}
+    covered = {word for name in SUCCESSES for word in name.split() if not word.startswith("-")} | {"demo"}
+    assert shown == covered
+
+
+def test_an_empty_search_is_a_success(cli: Cli) -> None:
+    cli.json("checkpoint")
+    assert cli.json("search", "什么都没有 nothing at all")["hits"] == []
+
+
+def test_chinese_stays_readable_in_the_document(cli: Cli) -> None:
+    assert "发票 invoice 📄" in cli("add", "发票 invoice 📄", "--json").out
