@@ -6,9 +6,11 @@ outbox for all. A text that cannot be embedded stays in the outbox with its reas
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,6 +27,17 @@ logger = logging.getLogger("hybridmem")
 
 #: Seconds between looks for work of other processes, or for the index of an owner that died.
 POLL_SECONDS = 1.0
+
+_live: weakref.WeakSet[Indexer] = weakref.WeakSet()
+
+
+def _stop_all() -> None:
+    """At the end of the program: a thread inside of native code must not outlive the interpreter."""
+    for indexer in list(_live):
+        indexer.stop()
+
+
+atexit.register(_stop_all)
 
 
 class Indexer:
@@ -44,6 +57,16 @@ class Indexer:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._noted = ""
+        self._closed = False
+        _live.add(self)
+
+    def stop(self) -> None:
+        """Ends the thread after the batch it is at; what waits stays in the outbox."""
+        self._stopping.set()
+        self._wake.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread() and not self._connections.is_inherited:
+            thread.join()
 
     @property
     def state(self) -> str:
@@ -76,7 +99,7 @@ class Indexer:
         :param retry: also try again what failed before.
         :return: how much still waits, in all namespaces.
         """
-        self._connections.get()  # fails at once on a closed handle or after a fork, before any lock
+        self._connections.check()  # fails at once on a closed handle or after a fork, before any lock
         deadline = None if timeout is None else time.monotonic() + timeout
         if retry:
             self._model.forget_failure()
@@ -112,18 +135,15 @@ class Indexer:
 
     def close(self, wait_seconds: float) -> None:
         """Stops the thread; finishes what waits if it was running, for up to ``wait_seconds``; gives up the index."""
-        self._stopping.set()
-        self._wake.set()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        self.stop()
         try:
-            if thread is not None and wait_seconds > 0:
+            if self._thread is not None and wait_seconds > 0:
                 self.drain(wait_seconds)
         except HybridMemError as error:
             logger.warning("closing with memories that are not indexed yet: %s", error)
         finally:
             with self._working:
+                self._closed = True
                 if self._shared is not None:
                     self._shared.close(self._connections)
                     self._shared = None
@@ -137,6 +157,11 @@ class Indexer:
                 return
             except HybridMemError as error:  # the store is busy or full: the work waits in the outbox
                 self._note(error)
+                busy = False
+            except Exception:
+                if self._stopping.is_set() or not threading.main_thread().is_alive():
+                    return  # the interpreter is being taken down around us
+                logger.exception("the indexer goes on after an unexpected error; nothing is lost")
                 busy = False
             if not busy:
                 self._wake.wait(POLL_SECONDS)
@@ -169,6 +194,8 @@ class Indexer:
 
     def _projection(self) -> projection.Projection:
         with self._working:
+            if self._closed:  # taking a share now would keep the index from other processes for ever
+                raise StoreClosed(f"{self._connections.directory}: this handle is closed; open the store again")
             if self._shared is None:
                 self._shared = projection.share(self._connections.directory)
             return self._shared

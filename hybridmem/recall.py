@@ -18,7 +18,7 @@ import numpy as np
 from hybridmem import inputs, packing, scoring
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model
-from hybridmem.errors import EmbeddingUnavailable, IndexUnavailable, InvalidInput, StoreBusy, StoreFull
+from hybridmem.errors import EmbeddingUnavailable, IndexUnavailable, InvalidInput, StoreBusy, StoreClosed, StoreFull
 from hybridmem.index.exact import cosine, top_k
 from hybridmem.index.view import Pool, Views
 from hybridmem.indexing import Indexer
@@ -127,7 +127,7 @@ class Recall:
     # Locate → gather → score → top k
 
     def _ranked(self, query: str | None, k: int, scope: str, types: Sequence[str] | None) -> SearchResult:
-        self._workspace.connections.get()  # fails at once on a closed handle or after a fork, before any lock
+        self._workspace.connections.check()  # fails at once on a closed handle or after a fork, before any lock
         warnings: list[str] = []
         if k == 0:
             with self._workspace.read() as tx:
@@ -161,8 +161,8 @@ class Recall:
                 row: Vectors = found.vectors[0]
                 return row
             warnings.append(f"the query has no usable vector ({found.reasons[0]}); lexical and tree search only")
-        except InvalidInput:
-            raise  # the configuration is wrong; that is not for a search to pass over
+        except (InvalidInput, StoreClosed):
+            raise  # a wrong configuration, a closed handle: not for a search to pass over
         except EmbeddingUnavailable as error:
             warnings.append(f"lexical and tree search only: {error}")
         except Exception as error:  # an embedder is foreign code; a search must not fail with it

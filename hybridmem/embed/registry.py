@@ -64,11 +64,6 @@ def _recorded_endpoint(identity: EmbedderIdentity, config: EmbeddingConfig) -> E
 
 
 def _bundled(config: EmbeddingConfig) -> Embedder:
-    if config.model not in (None, bundled.MODEL):
-        raise ConfigError(
-            f"embedding.model is {config.model!r}, but embedding.provider 'bundled' has one model only, "
-            f"{bundled.MODEL!r}; leave it out, or set embedding.provider to 'sentence-transformers'"
-        )
     if config.dimension not in (None, bundled.DIMENSION):
         raise ConfigError(f"embedding.dimension is {config.dimension}, but the bundled model has {bundled.DIMENSION}")
     return bundled.BundledEmbedder()
@@ -88,8 +83,6 @@ def _openai(config: EmbeddingConfig) -> Embedder:
 
 
 def _hashing(config: EmbeddingConfig) -> Embedder:
-    if config.model not in (None, hashing.MODEL):
-        raise ConfigError(f"embedding.model is {config.model!r}, but embedding.provider 'hashing' has no models")
     return hashing.HashingEmbedder(config.dimension or hashing.DEFAULT_DIMENSION)
 
 

@@ -312,7 +312,8 @@ def _only_arguments(cls: Any, settings_cls: Any, init_settings: Any, *others: An
 def import_chromadb() -> ModuleType:
     """Imports chromadb such that the Settings it builds while it is imported are isolated too.
 
-    :raises IndexUnavailable: it is not installed. Whatever else its import raises comes through.
+    :raises IndexUnavailable: it is not installed, or its import fails. While the interpreter is being taken down,
+        what the import raises comes through as it is: then nothing is wrong with Chroma.
     """
     if sys.modules.get("chromadb") is not None:
         return importlib.import_module("chromadb")
@@ -322,6 +323,10 @@ def import_chromadb() -> ModuleType:
         return importlib.import_module("chromadb")
     except ModuleNotFoundError as error:
         raise IndexUnavailable(f"Chroma cannot be imported: {error}; run: pip install 'chromadb>=1.5.9,<2'") from error
+    except Exception as error:
+        if not threading.main_thread().is_alive():
+            raise
+        raise IndexUnavailable(f"Chroma cannot be imported: {error!r}") from error
     finally:
         sys.meta_path.remove(hook)
         hook.restore()

@@ -12,6 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import sqlite_utils
@@ -29,6 +30,15 @@ from hybridmem.errors import (
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migrations
 
 DATABASE_NAME = "tree.db"
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The connection of a thread; ``lock`` is held while it is in use."""
+
+    conn: sqlite3.Connection
+    thread: threading.Thread
+    lock: threading.RLock
 
 
 class Connections:
@@ -49,7 +59,7 @@ class Connections:
         self._busy_timeout = busy_timeout
         self._pid = os.getpid()
         self._local = threading.local()
-        self._all: list[tuple[threading.Thread, sqlite3.Connection]] = []
+        self._all: list[_Held] = []
         self._guard = threading.Lock()
         # Threads of one process queue here instead of polling SQLite's file lock.
         self._writer = threading.Lock()
@@ -60,25 +70,14 @@ class Connections:
             raise NotFound(f"path: there is no store at {directory}; writing to it makes one")
         self._prepare()
 
-    def get(self) -> sqlite3.Connection:
-        """This thread's connection.
-
-        :raises StoreClosed: after close(), or in a forked child: SQLite connections must not cross a fork.
-        """
-        if self._closed:
-            raise closed(self.directory)
+    def check(self) -> None:
+        """:raises StoreClosed: after close(), or in a forked child: SQLite connections must not cross a fork."""
         if self.is_inherited:
             raise StoreClosed(
                 f"{self.directory}: this handle came over a fork; open the store again in the child process"
             )
-        conn: sqlite3.Connection | None = getattr(self._local, "conn", None)
-        if conn is None:
-            conn = self._connect()
-            self._local.conn = conn
-            with self._guard:
-                self._close_ended_threads()
-                self._all.append((threading.current_thread(), conn))
-        return conn
+        if self._closed:
+            raise closed(self.directory)
 
     @property
     def is_inherited(self) -> bool:
@@ -92,11 +91,10 @@ class Connections:
         :raises StoreBusy: another writer kept the store longer than the busy timeout; nothing was written.
         :raises StoreFull: the disk is full or not writable; nothing was written.
         """
-        conn = self.get()
-        if not self._writer.acquire(timeout=max(self._busy_timeout, 0.001)):
-            raise self._busy()
-        try:
-            with translated(self.directory, self._busy_timeout):
+        with self._in_use() as conn:
+            if not self._writer.acquire(timeout=max(self._busy_timeout, 0.001)):
+                raise self._busy()
+            try:
                 conn.execute("BEGIN IMMEDIATE")
                 try:
                     yield conn
@@ -105,14 +103,13 @@ class Connections:
                     if conn.in_transaction:
                         conn.execute("ROLLBACK")
                     raise
-        finally:
-            self._writer.release()
+            finally:
+                self._writer.release()
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A snapshot: every statement inside sees the same state of the store. Joins a write that is under way."""
-        conn = self.get()
-        with translated(self.directory, self._busy_timeout):
+        with self._in_use() as conn:
             if conn.in_transaction:
                 yield conn
                 return
@@ -124,21 +121,36 @@ class Connections:
                     conn.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Closes every connection; in a forked child it only forgets them. Safe to call twice."""
+        """Closes every connection as soon as nobody works with it; in a forked child it only forgets them."""
         self._closed = True
         if self.is_inherited:  # its locks may be held for ever by threads that exist in the parent only
             return
         with self._guard:
-            connections, self._all = self._all, []
-        for _, conn in connections:
-            conn.close()
+            held, self._all = self._all, []
+        for one in held:
+            with one.lock:
+                one.conn.close()
 
-    def _close_ended_threads(self) -> None:
-        """A server with a thread for each request must not keep the descriptors of them all."""
-        for thread, conn in self._all:
-            if not thread.is_alive():
-                conn.close()
-        self._all = [(thread, conn) for thread, conn in self._all if thread.is_alive()]
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[sqlite3.Connection]:
+        """This thread's connection, held so that close() in another thread waits for it."""
+        self.check()
+        held = self._mine()
+        with held.lock, translated(self.directory, self._busy_timeout):
+            self.check()
+            yield held.conn
+
+    def _mine(self) -> _Held:
+        held: _Held | None = getattr(self._local, "held", None)
+        if held is None:
+            held = self._local.held = _Held(self._connect(), threading.current_thread(), threading.RLock())
+            with self._guard:
+                # A server with a thread for each request must not keep the descriptors of them all.
+                for other in self._all:
+                    if not other.thread.is_alive():
+                        other.conn.close()
+                self._all = [other for other in self._all if other.thread.is_alive()] + [held]
+        return held
 
     def _connect(self) -> sqlite3.Connection:
         with translated(self.directory, self._busy_timeout):
@@ -161,7 +173,7 @@ class Connections:
     def _prepare(self) -> None:
         """Brings a new or older store to the current schema; refuses what is not ours or comes from the future."""
         _refuse_foreign(self.database)
-        conn = self.get()
+        conn = self._mine().conn
         with translated(self.directory, self._busy_timeout):
             application, version = (
                 conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hybridmem.config import EmbeddingConfig
+from hybridmem.config import EmbeddingConfig, load
 from hybridmem.embed import bundled, create, create_from_identity, registry, sentence
 from hybridmem.embed.bundled import BundledEmbedder
 from hybridmem.embed.hashing import HashingEmbedder
@@ -73,7 +73,7 @@ def test_hashing_takes_the_configured_width() -> None:
 )
 def test_a_model_or_width_that_the_provider_does_not_have_is_refused(values: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=r"embedding\.(model|dimension)"):
-        create(config(**values))
+        create(load({"embedding": values}).embedding)
 
 
 class Refusing:
