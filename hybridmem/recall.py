@@ -18,7 +18,7 @@ import numpy as np
 from hybridmem import inputs, packing, scoring
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model
-from hybridmem.errors import EmbeddingUnavailable, IndexUnavailable, InvalidInput, StoreBusy, StoreClosed, StoreFull
+from hybridmem.errors import HybridMemError, IndexUnavailable, InvalidInput, StoreBusy, StoreClosed, StoreFull
 from hybridmem.index.exact import cosine, top_k
 from hybridmem.index.view import Pool, Views
 from hybridmem.indexing import Indexer
@@ -163,7 +163,7 @@ class Recall:
             warnings.append(f"the query has no usable vector ({found.reasons[0]}); lexical and tree search only")
         except (InvalidInput, StoreClosed):
             raise  # a wrong configuration, a closed handle: not for a search to pass over
-        except EmbeddingUnavailable as error:
+        except HybridMemError as error:  # no model, or the store is busy just when it would be recorded
             warnings.append(f"lexical and tree search only: {error}")
         except Exception as error:  # an embedder is foreign code; a search must not fail with it
             logger.warning("the embedder failed on a query: %r", error)

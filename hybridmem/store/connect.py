@@ -260,8 +260,18 @@ def _refuse_foreign(database: Path) -> None:
         return
     except OSError as error:
         raise StoreFull(f"{database}: cannot be read: {error}") from error
+    if (
+        not head
+        and (database.parent / "vectors").exists()
+        and not _has_bytes(database.with_name(database.name + "-wal"))
+    ):
+        raise StoreDamaged(f"{database}: is empty, but the store has been in use; restore it from a copy")
     if head and head != b"SQLite format 3\0":
         raise StoreDamaged(f"{database}: is not an SQLite database; move it away, or restore it from a copy")
+
+
+def _has_bytes(file: Path) -> bool:
+    return file.exists() and file.stat().st_size > 0
 
 
 def _make_private(directory: Path) -> None:

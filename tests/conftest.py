@@ -1,0 +1,116 @@
+"""What all tests share: memories that need no model, a clock that stands still, and a look at every row."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+from hybridmem import Memory
+from hybridmem.embed.hashing import HashingEmbedder
+from hybridmem.ports import Clock, Embedder
+
+#: Every table whose rows are the state of a store; ``lexical`` is the index of the terms.
+TABLES = (
+    "setting", "namespace", "node", "revision", "task", "active", "operation", "outbox", "embedding", "checkpoint",
+    "session", "lexical",
+)  # fmt: skip
+
+OpenMemory = Callable[..., Memory]
+Rows = dict[str, list[tuple[Any, ...]]]
+
+
+def pytest_report_header() -> str:
+    return (
+        f"SQLite {sqlite3.sqlite_version}, chromadb {importlib.metadata.version('chromadb')}, numpy {numpy.__version__}"
+    )
+
+
+class SteerableClock:
+    """Stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 7, 2, 8, 0, tzinfo=timezone.utc)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def advance(self, **units: float) -> None:
+        self.time += timedelta(**units)
+
+
+@pytest.fixture
+def clock() -> SteerableClock:
+    return SteerableClock()
+
+
+def configured(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration that does nothing behind the back of a test."""
+    found = {name: dict(section) for name, section in sections.items()}
+    found.setdefault("index", {}).setdefault("background", False)
+    return found
+
+
+@pytest.fixture
+def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
+    """Opens stores below tmp_path, closed at the end: ``memory("name", namespace=…, agent=…, retrieval={…})``."""
+    opened: list[Memory] = []
+
+    def open_(
+        name: str = "store",
+        *,
+        namespace: tuple[str, ...] = ("default",),
+        agent: str = "default",
+        embedder: Embedder | None = None,
+        clock: Clock = clock,
+        **sections: Any,
+    ) -> Memory:
+        made = Memory.open(
+            tmp_path / name,
+            namespace=namespace,
+            agent=agent,
+            config=configured(sections),
+            embedder=embedder or HashingEmbedder(),
+            clock=clock,
+        )
+        opened.append(made)
+        return made
+
+    yield open_
+    for one in opened:
+        one.close()
+
+
+def read_rows(store: Path) -> Rows:
+    with contextlib.closing(sqlite3.connect(store / "tree.db")) as conn:
+        return {table: conn.execute(f"SELECT rowid, * FROM {table} ORDER BY rowid").fetchall() for table in TABLES}
+
+
+@pytest.fixture
+def rows() -> Callable[[Memory], Rows]:
+    """Every row of every table of a memory's store, as another connection sees them."""
+    return lambda memory: read_rows(memory.path)
+
+
+@pytest.fixture
+def refused() -> Callable[..., contextlib.AbstractContextManager[None]]:
+    """``with refused(memory, Error, "message"): call()``: it raises, no row of the store has changed, and the next
+    write works."""
+
+    @contextlib.contextmanager
+    def check(memory: Memory, error: type[Exception], match: str) -> Iterator[None]:
+        before = read_rows(memory.path)
+        with pytest.raises(error, match=match):
+            yield
+        assert read_rows(memory.path) == before
+        after = memory.add("继续 carry on", parent="root")
+        assert memory.get(after.id) == after
+
+    return check

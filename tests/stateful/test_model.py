@@ -1,0 +1,374 @@
+"""Any sequence of writes, in two namespaces, over reopenings: the store equals a plain dict, and all it derives agrees.
+
+The model is a dict of nodes per namespace and the active pointers; after every step the whole store is compared with
+it, and what the store keeps twice (paths, depth, counters, lexical index, outbox, log chain) is recomputed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from hybridmem import InvalidInput, Memory
+from hybridmem.embed.hashing import HashingEmbedder
+from hybridmem.store import lexical, log, outbox, points, tree
+from hybridmem.text import terms
+from stateful.expected import Expected
+
+SPACES = (("acme",), ("acme", "张三"))
+#: Few and short, so that exact repeats are common.
+CONTENTS = st.sampled_from(
+    [
+        "发票不清晰",
+        "invoice ERR_42 returned",
+        "用户 prefers 短信 SMS",
+        "a",
+        "😀",
+        " 两端 \r\n",
+        '{"a": 1}',
+        "停机 Saturday",
+    ]
+)
+STRUCTURED = st.sampled_from([{"a": 1}, [1, "二"], 7, "普通 text"])
+TYPES = st.sampled_from(["fact", "preference", "decision", "event", "note", "custom"])
+METADATA = st.dictionaries(
+    st.sampled_from(["k", "键", "n"]), st.sampled_from([None, True, 1, 1.5, "值", [1, None], {"x": "y"}]), max_size=3
+)
+UNITS = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+POSITION = st.integers(0, 10**6)
+
+
+class Steps:
+    """Time that moves by a minute with every look, or stands still."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 7, 2, tzinfo=timezone.utc)
+        self.moving = True
+
+    def now(self) -> datetime:
+        if self.moving:
+            self.time += timedelta(seconds=1)
+        return self.time
+
+
+class StoreEqualsPlainDict(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="hybridmem-"))
+        self.clock = Steps()
+        self.embedder = HashingEmbedder(16)
+        self.models: list[Expected] = []
+        self.opened: list[Memory] = []
+
+    def open(self) -> None:
+        self.opened = [
+            Memory.open(
+                self.folder / "store", namespace=space, agent="bot", embedder=self.embedder, clock=self.clock,
+                config={"index": {"background": False}, "checkpoint": {"every_operations": 7}},
+            )
+            for space in SPACES
+        ]  # fmt: skip
+
+    @initialize()
+    def begin(self) -> None:
+        self.open()
+        self.models = [Expected(memory.root().id) for memory in self.opened]
+
+    def teardown(self) -> None:
+        for memory in self.opened:
+            memory.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def pick(self, space: int, position: int, *, tasks: bool = False) -> str | None:
+        model = self.models[space]
+        ids = [id for id, values in model.nodes.items() if not tasks or values["type"] == "task"]
+        return ids[position % len(ids)] if ids else None
+
+    def placed(self, space: int, parent: Any) -> tuple[Any, str]:
+        """(what to pass as ``parent``, the id it means)."""
+        model = self.models[space]
+        task = model.task or model.root
+        if isinstance(parent, int):
+            id = self.pick(space, parent) or model.root
+            return id, id
+        if parent == "decision":
+            below = [id for id, v in model.nodes.items() if v["type"] == "decision" and task in model.chain(id)]
+            return parent, below[-1] if below else task
+        return parent, {"task": task, "root": model.root, "node": model.node or task}[parent]
+
+    def stored(self, space: int, node: Any, parent: str, given: dict[str, Any]) -> None:
+        model = self.models[space]
+        content, type = given["content"], given["type"]
+        old = model.repeat(parent, type, content)
+        if old is not None:
+            assert (node.id, node.created) == (old, False)
+            values = model.nodes[old]
+            values["confidence"] = 1 - (1 - values["confidence"]) / 2
+            values["uses"] += 1
+            values["version"] += 1
+        else:
+            assert node.created
+            assert node.id not in model.nodes
+            model.nodes[node.id] = {
+                "parent": parent, "type": type, "value": content, "importance": given["importance"],
+                "confidence": given["confidence"], "metadata": given["metadata"], "pinned": False, "uses": 0,
+                "version": 1, "status": None, "step": None,
+            }  # fmt: skip
+        model.node = node.id
+
+    # Rules
+
+    spaces = st.sampled_from([0, 0, 1])
+    parents = st.one_of(st.sampled_from(["task", "decision", "node", "root"]), POSITION)
+    contents = st.one_of(CONTENTS, STRUCTURED)
+
+    @rule(space=spaces, content=contents, type=TYPES, parent=parents, i=UNITS, c=UNITS, metadata=METADATA)
+    def add(self, space: int, content: Any, type: str, parent: Any, i: float, c: float, metadata: Any) -> None:
+        given = {"content": content, "type": type, "importance": i, "confidence": c, "metadata": metadata}
+        passed, meant = self.placed(space, parent)
+        node = self.opened[space].add(**given, parent=passed)
+        self.stored(space, node, meant, given)
+
+    @rule(space=spaces, items=st.lists(st.tuples(contents, TYPES, st.integers(-1, 3)), min_size=1, max_size=4))
+    def add_many(self, space: int, items: list[tuple[Any, str, int]]) -> None:
+        model = self.models[space]
+        batch, given = [], []
+        for position, (content, type, above) in enumerate(items):
+            values = {"content": content, "type": type, "importance": 0.5, "confidence": 0.5, "metadata": {}}
+            parent = above if 0 <= above < position else "task"
+            given.append((values, parent))
+            batch.append({**values, "parent": parent})
+        nodes = self.opened[space].add_many(batch)
+        task = model.task or model.root
+        for node, (values, parent) in zip(nodes, given, strict=True):
+            self.stored(space, node, nodes[parent].id if isinstance(parent, int) else task, values)
+
+    @rule(space=spaces, content=CONTENTS)
+    def a_batch_with_one_bad_item_is_refused(self, space: int, content: str) -> None:
+        with pytest.raises(InvalidInput, match="item 1"):
+            self.opened[space].add_many([{"content": content}, {"content": " "}])
+
+    @rule(
+        space=spaces, which=POSITION, content=st.none() | contents, metadata=st.none() | METADATA, i=st.none() | UNITS
+    )
+    def update(self, space: int, which: int, content: Any, metadata: Any, i: float | None) -> None:
+        id = self.pick(space, which)
+        if id is None or (content is None and metadata is None and i is None):
+            return
+        values = self.models[space].nodes[id]
+        node = self.opened[space].update(
+            id, content=content, metadata=metadata, importance=i, expected_version=values["version"]
+        )
+        if content is not None:
+            values["value"] = content
+        for key, value in (metadata or {}).items():
+            if value is None:
+                values["metadata"] = {k: v for k, v in values["metadata"].items() if k != key}
+            else:
+                values["metadata"] = {**values["metadata"], key: value}
+        if i is not None:
+            values["importance"] = i
+        values["version"] += 1
+        assert node.version == values["version"]
+
+    @rule(space=spaces, which=POSITION, parent=st.one_of(st.just("root"), POSITION))
+    def move(self, space: int, which: int, parent: Any) -> None:
+        model = self.models[space]
+        id = self.pick(space, which)
+        if id is None:
+            return
+        passed, meant = self.placed(space, parent)
+        if meant == id or id in (model.chain(meant) if meant != model.root else []):
+            with pytest.raises(InvalidInput, match="loop"):
+                self.opened[space].move(id, passed)
+            return
+        self.opened[space].move(id, passed)
+        model.nodes[id]["parent"] = meant
+        model.nodes[id]["version"] += 1
+
+    @rule(space=spaces, which=POSITION, pinned=st.booleans())
+    def pin(self, space: int, which: int, pinned: bool) -> None:
+        id = self.pick(space, which)
+        if id is not None:
+            self.opened[space].pin(id, pinned)
+            self.models[space].nodes[id]["pinned"] = pinned
+            self.models[space].nodes[id]["version"] += 1
+
+    @rule(space=spaces, title=CONTENTS, below=st.booleans(), step=st.sampled_from([None, "下一步 next"]))
+    def start_task(self, space: int, title: str, below: bool, step: str | None) -> None:
+        model = self.models[space]
+        node = self.opened[space].start_task(title, next_step=step, parent="active" if below else None)
+        model.nodes[node.id] = {
+            "parent": (model.task or model.root) if below else model.root, "type": "task", "value": title,
+            "importance": 0.8, "confidence": 0.7, "metadata": {}, "pinned": False, "uses": 0, "version": 1,
+            "status": "open", "step": step,
+        }  # fmt: skip
+        model.task = model.node = node.id
+
+    @rule(space=spaces, which=POSITION)
+    def switch_task(self, space: int, which: int) -> None:
+        id = self.pick(space, which, tasks=True)
+        if id is None:
+            return
+        values = self.models[space].nodes[id]
+        if values["status"] in ("done", "failed"):
+            with pytest.raises(InvalidInput, match=r"is (done|failed)"):
+                self.opened[space].switch_task(id)
+            return
+        node = self.opened[space].switch_task(id)
+        values["status"] = "open"
+        values["version"] = node.version
+        self.models[space].task = self.models[space].node = id
+
+    @rule(space=spaces, which=POSITION, step=st.sampled_from(["一步", " ", None]), status=st.sampled_from(
+        [None, "open", "paused"]), title=st.none() | CONTENTS)  # fmt: skip
+    def update_task(self, space: int, which: int, step: str | None, status: str | None, title: str | None) -> None:
+        id = self.pick(space, which, tasks=True)
+        if id is None or (step is None and status is None and title is None):
+            return
+        values = self.models[space].nodes[id]
+        self.opened[space].update_task(id, next_step=step, status=status, title=title)
+        if step is not None:
+            values["step"] = step if step.strip() else None
+        values["status"] = status or values["status"]
+        values["value"] = title if title is not None else values["value"]
+        values["version"] += 1
+
+    @rule(space=spaces, status=st.sampled_from(["done", "failed"]), outcome=st.none() | CONTENTS)
+    def finish_task(self, space: int, status: str, outcome: str | None) -> None:
+        model = self.models[space]
+        if model.task is None or model.nodes[model.task]["status"] in ("done", "failed"):
+            return
+        id = model.task
+        node = self.opened[space].finish_task(status=status, outcome=outcome)
+        if outcome is not None:
+            [event] = [child for child in self.opened[space].children(id) if child.id not in model.nodes]
+            model.nodes[event.id] = {
+                "parent": id, "type": "event", "value": outcome, "importance": 0.5, "confidence": 0.7, "metadata": {},
+                "pinned": False, "uses": 0, "version": 1, "status": None, "step": None,
+            }  # fmt: skip
+        model.nodes[id].update(status=status, step=None, version=node.version)
+        above = [one for one in model.chain(id) if one != model.root and model.nodes[one]["status"] == "open"]
+        model.task, model.node = (above[0] if above else None), id
+
+    @rule(space=spaces)
+    def checkpoint(self, space: int) -> None:
+        memory, model = self.opened[space], self.models[space]
+        point = memory.checkpoint()
+        assert (point.nodes, point.active_task_id, point.active_node_id) == (len(model.nodes), model.task, model.node)
+        assert point.digest == memory.operations(point.sequence - 1)[0].hash
+
+    @rule(moving=st.booleans())
+    def let_time_go_on_or_stand(self, moving: bool) -> None:
+        self.clock.moving = moving
+
+    @rule(space=spaces, content=CONTENTS)
+    def search_finds_what_says_just_that(self, space: int, content: str) -> None:
+        """Also embeds what waits."""
+        model = self.models[space]
+        with_it = {id for id, values in model.nodes.items() if values["value"] == content}
+        found = {hit.id for hit in self.opened[space].search(content, 100)}
+        assert found <= set(model.nodes)
+        assert with_it <= found
+
+    @precondition(lambda self: any(model.nodes for model in self.models))
+    @rule(space=spaces)
+    def flush_brings_everything_into_the_index(self, space: int) -> None:
+        assert self.opened[space].flush() == 0
+        for memory, model in zip(self.opened, self.models, strict=True):
+            stats = memory.stats()
+            assert (stats.vectors, stats.pending, stats.stuck) == (len(model.nodes), 0, ())
+
+    @precondition(lambda self: any(model.nodes for model in self.models))
+    @rule()
+    def reopen(self) -> None:
+        for memory in self.opened:
+            memory.close()
+        self.open()
+
+    # What always holds
+
+    @invariant()
+    def the_tree_is_the_models(self) -> None:
+        for memory, model in zip(self.opened, self.models, strict=True):
+            nodes = list(memory.walk())
+            assert [node.id for node in nodes] == model.preorder()
+            for node in nodes[1:]:
+                values = model.nodes[node.id]
+                task = node.task
+                assert {
+                    "parent": node.parent_id, "type": node.type, "value": node.value, "importance": node.importance,
+                    "confidence": pytest.approx(node.confidence), "metadata": node.metadata, "pinned": node.pinned,
+                    "uses": node.uses, "version": node.version, "status": task.status if task else None,
+                    "step": task.next_step if task else None,
+                } == values  # fmt: skip
+                assert type(node.value) is type(values["value"])
+                assert node.depth == len(model.chain(node.id))
+                assert node.active_at >= node.created_at
+            for id in (model.root, *model.nodes):
+                assert [child.id for child in memory.children(id)] == model.children(id)
+
+    @invariant()
+    def the_pointers_are_the_models(self) -> None:
+        for memory, model in zip(self.opened, self.models, strict=True):
+            task, point = memory.active_task(), memory.resume()
+            assert (task.id if task else None) == model.task
+            assert (point.active_node.id if point.active_node else None) == model.node
+            assert not point.interrupted
+
+    @invariant()
+    def what_is_kept_twice_agrees(self) -> None:
+        for memory, model in zip(self.opened, self.models, strict=True):
+            space = memory._workspace.id
+            with memory._workspace.read() as tx:
+                assert log.broken_at(tx, space) is None
+                assert points.node_count(tx, space) == len(model.nodes)
+                rows = tx.execute(
+                    "SELECT id, parent_id, path, depth, uid, terms FROM node WHERE namespace_id = ?", (space,)
+                ).fetchall()
+                by_id = {row[0]: row for row in rows}
+                waiting = outbox.pending_ids(tx, space)
+                embedded = {
+                    row[0]
+                    for row in tx.execute(
+                        """SELECT e.node_id FROM embedding e JOIN node n ON n.id = e.node_id
+                        AND n.revision_id = e.revision_id WHERE e.namespace_id = ?""",
+                        (space,),
+                    )
+                }
+                for id, parent, path, depth, uid, length in rows:
+                    above = by_id[parent][2] if parent is not None else "/"
+                    assert path == above + tree._segment(id)
+                    assert depth == path.count("/") - 2
+                    if parent is None:
+                        continue
+                    value = memory.get(uid).content
+                    assert lexical.indexed(tx, id) == terms(value)
+                    assert length == len(terms(value))
+                    assert id in waiting | embedded
+                assert tx.execute("SELECT count(*) FROM lexical").fetchone()[0] == sum(
+                    1 for one in self.models for values in one.nodes.values() if terms_of(values["value"])
+                )
+
+
+def terms_of(value: Any) -> bool:
+    """Whether a content has terms at all."""
+    return bool(terms(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+
+
+TestStoreEqualsPlainDict = pytest.mark.filterwarnings("error")(StoreEqualsPlainDict.TestCase)
+TestStoreEqualsPlainDict.settings = settings(  # type: ignore[attr-defined]
+    max_examples=25,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
