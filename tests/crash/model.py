@@ -1,0 +1,154 @@
+"""What a store must hold after a sequence of operations: a plain dict beside the real thing."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+from hybridmem import Memory, Node
+
+
+@dataclass
+class Expected:
+    """``nodes``: id → content, parent, version, type, status, next_step, pinned; in insertion order, root included."""
+
+    root: str
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    task: str | None = None
+    node: str | None = None
+    labels: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, memory: Memory) -> Expected:
+        """What is really there."""
+        point = memory.resume()
+        nodes = sorted(memory.walk(), key=lambda node: (node.created_at, node.depth))
+        return cls(
+            root=memory.root().id,
+            nodes={node.id: describe(node) for node in nodes},
+            task=point.active_task.id if point.active_task else None,
+            node=point.active_node.id if point.active_node else None,
+            labels=[found.label for found in reversed(memory.checkpoints()) if found.label],
+        )
+
+    def copy(self) -> Expected:
+        return copy.deepcopy(self)
+
+    def below(self, one: str, other: str) -> bool:
+        """Whether ``one`` is ``other`` or hangs below it."""
+        while one != other:
+            if one == self.root:
+                return False
+            one = self.nodes[one]["parent"]
+        return True
+
+    def place(self, parent: Any, batch: list[str] | None = None) -> str:
+        """The id that a ``parent`` argument means."""
+        task = self.task or self.root
+        if isinstance(parent, int):
+            return (batch or [])[parent]
+        if parent in ("task", "active"):
+            return task
+        if parent in ("root", None):
+            return self.root
+        if parent == "node":
+            return self.node or task
+        return str(parent)
+
+    def apply(self, operation: str, given: dict[str, Any], made: str | None) -> None:
+        """One operation; ``made`` is the id that the store gave to a node it made."""
+        getattr(self, f"_{operation}")(made=made, **given)
+
+    def differences(self, real: Expected) -> list[str]:
+        found = (
+            [f"active: {self.task} {self.node} != {real.task} {real.node}"] if self._active() != real._active() else []
+        )
+        if self.labels != real.labels:
+            found.append(f"checkpoints: {self.labels[-3:]} != {real.labels[-3:]}")
+        found += [
+            f"{one}: expected {self.nodes.get(one)}, there is {real.nodes.get(one)}"
+            for one in {**self.nodes, **real.nodes}
+            if self.nodes.get(one) != real.nodes.get(one)
+        ]
+        return found
+
+    def _active(self) -> tuple[str | None, str | None]:
+        return self.task, self.node
+
+    def _new(self, one: str, content: str, parent: str, type: str, **more: Any) -> None:
+        self.nodes[one] = {
+            "content": content, "parent": parent, "version": 1, "type": type, "status": None, "next_step": None,
+            "pinned": False, **more,
+        }  # fmt: skip
+
+    def _change(self, one: str, **values: Any) -> None:
+        self.nodes[one].update(values)
+        self.nodes[one]["version"] += 1
+
+    def _add(self, made: str | None, content: str, id: str, parent: str = "task", type: str = "note") -> None:
+        self._new(id, content, self.place(parent), type)
+        self.node = id
+
+    def _add_many(self, made: str | None, items: list[dict[str, Any]]) -> None:
+        batch: list[str] = []
+        for item in items:
+            self._new(item["id"], item["content"], self.place(item.get("parent", "task"), batch), item["type"])
+            batch.append(item["id"])
+            self.node = item["id"]
+
+    def _confirm(self, made: str | None, content: str, parent: str) -> None:
+        """An exact repeat of a preference."""
+        for one, node in self.nodes.items():
+            if (node["content"], node["parent"], node["type"]) == (content, parent, "preference"):
+                self._change(one)
+                self.node = one
+                return
+        raise AssertionError(content)
+
+    def _update(self, made: str | None, id: str, content: str) -> None:
+        self._change(id, content=content)
+
+    def _move(self, made: str | None, id: str, parent: str) -> None:
+        self._change(id, parent=parent)
+
+    def _pin(self, made: str | None, id: str, pinned: bool) -> None:
+        self._change(id, pinned=pinned)
+
+    def _start_task(self, made: str | None, title: str, next_step: str | None, parent: str | None) -> None:
+        assert made is not None
+        self._new(made, title, self.place(parent), "task", status="open", next_step=next_step)
+        self.task = self.node = made
+
+    def _update_task(self, made: str | None, id: str, next_step: str) -> None:
+        self._change(id, next_step=next_step)
+
+    def _switch_task(self, made: str | None, id: str) -> None:
+        self.nodes[id]["status"] = "open"
+        self.task = self.node = id
+
+    def _finish_task(self, made: str | None, id: str, status: str) -> None:
+        self._change(id, status=status, next_step=None)
+        if self.task != id:
+            return
+        self.node, self.task, above = id, None, self.nodes[id]["parent"]
+        while above != self.root:
+            if self.nodes[above]["status"] == "open":
+                self.task = above
+                return
+            above = self.nodes[above]["parent"]
+
+    def _checkpoint(self, made: str | None, label: str) -> None:
+        self.labels.append(label)
+
+
+def describe(node: Node) -> dict[str, Any]:
+    return {
+        "content": node.content,
+        "parent": node.parent_id,
+        "version": node.version,
+        "type": node.type,
+        "status": node.task.status if node.task else None,
+        "next_step": node.task.next_step if node.task else None,
+        "pinned": node.pinned,
+    }
