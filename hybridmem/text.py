@@ -19,11 +19,15 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from hybridmem.errors import InvalidInput
+
+#: The longest name of a speaker in characters.
+MAX_NAME = 40
+_SPEAKER = re.compile(r"\s*([^\W\d_][^\n:：/\\]{0,39}?)\s*[:：](?!//)\s*\S")
 
 #: The longest term in characters. Longer ones are cut, so two that agree up to here count as the same.
 MAX_TERM = 128
@@ -159,6 +163,29 @@ def query_terms(text: str) -> list[str]:
         else:
             found += [term for term in _expand(piece.text)[0] if term not in _QUESTION]
     return list(dict.fromkeys(found or terms(text)))
+
+
+def speaker(content: str, metadata: Mapping[str, Any]) -> str:
+    """Who said a content, casefolded: the metadata's "speaker" or "role", else the name before its first colon.
+
+    A name is up to four words in front of ``:`` or ``：`` on the first line; '' if there is none.
+    """
+    for key in ("speaker", "role"):
+        named = metadata.get(key)
+        if isinstance(named, str) and named.strip():
+            return _normal(named).casefold().strip()[:MAX_NAME]
+    found = _SPEAKER.match(content[: 2 * MAX_NAME])
+    return _normal(found.group(1)).casefold().strip() if found else ""
+
+
+def named(question: str, speakers: Iterable[str]) -> set[str]:
+    """Which of these speakers a question names: whole words of alphabets, anywhere in Chinese."""
+    text = _normal(question).casefold()
+    return {
+        one
+        for one in speakers
+        if one and (one in text if not one.isascii() else re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text))
+    }
 
 
 class _Piece(NamedTuple):

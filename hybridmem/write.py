@@ -18,7 +18,7 @@ from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.store import lexical, outbox, points, tree
 from hybridmem.store.rows import Key, new_uid, to_micros
 from hybridmem.store.workspace import Workspace
-from hybridmem.text import terms
+from hybridmem.text import speaker, terms
 from hybridmem.types import MERGED_TYPES, ROOT_TYPE, TASK_TYPE, Node
 
 #: What ``parent`` may name besides a node or an id.
@@ -179,6 +179,7 @@ class Writer:
             confidence=draft.confidence,
             agent=workspace.agent,
             terms=len(found),
+            speaker=speaker(draft.content, draft.metadata),
             at=workspace.now(),
             created_at=draft.created_at,
             **extra,
@@ -300,7 +301,13 @@ class Writer:
         kept_none = {name: None for name, value in node.metadata.items() if value is None and name not in changes}
         found = terms(content)
         revision = tree.revise(
-            tx, key, content=content, structured=structured, metadata={**metadata, **kept_none}, terms=len(found)
+            tx,
+            key,
+            content=content,
+            structured=structured,
+            metadata={**metadata, **kept_none},
+            terms=len(found),
+            speaker=speaker(content, metadata),
         )
         if content == node.content:
             outbox.keep_embedding(tx, key.id, revision)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybridmem.errors import InvalidInput
-from hybridmem.text import MAX_TERM, clean_text, query_terms, terms
+from hybridmem.text import MAX_TERM, clean_text, named, query_terms, speaker, terms
 
 SENTENCES = [
     "财务退回，原因是发票信息不清晰",
@@ -194,3 +194,20 @@ class TestQueryTerms:
     @pytest.mark.parametrize("query", ['"quote', "it's", "a/b", "NEAR AND OR NOT", "col:x", "foo*", "^a", "(b", "x-y"])
     def test_search_syntax_is_only_text(self, query: str) -> None:
         assert query_terms(query)
+
+
+class TestSpeakers:
+    def test_the_name_before_the_first_colon_speaks(self) -> None:
+        said = {"Caroline: Hey Mel!": "caroline", "张三：发票退回了": "张三", "user: 用户 said": "user"}
+        assert {content: speaker(content, {}) for content in said} == said
+        for nobody in ("https://example.com/a", "10:30 开会", "no colon 没有冒号", "x" * 50 + ": y", ""):
+            assert speaker(nobody, {}) == ""
+
+    def test_metadata_goes_before_the_text(self) -> None:
+        assert speaker("Bob: hi", {"speaker": "Alice"}) == "alice"
+        assert speaker("hi", {"role": "Assistant"}) == "assistant"
+        assert speaker("hi", {"role": 5}) == ""
+
+    def test_a_question_names_whole_words_and_chinese_anywhere(self) -> None:
+        assert named("When did Caroline go?", {"caroline", "carol", ""}) == {"caroline"}
+        assert named("张三昨天说了什么 to Bob", {"张三", "李四", "bob"}) == {"张三", "bob"}

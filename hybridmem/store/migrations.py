@@ -53,6 +53,7 @@ _FIRST = (
         version INTEGER NOT NULL DEFAULT 1 CHECK (version >= 1),
         agent TEXT NOT NULL,                   -- who wrote it first
         terms INTEGER NOT NULL DEFAULT 0,      -- length of the content in lexical terms, for BM25
+        speaker TEXT NOT NULL DEFAULT '',      -- who said it, casefolded; '': nobody in particular
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL,
         active_at INTEGER NOT NULL,            -- last activity of the node or anything below it

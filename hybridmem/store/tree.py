@@ -34,6 +34,7 @@ def insert(
     confidence: float,
     agent: str,
     terms: int,
+    speaker: str,
     at: int,
     created_at: int | None = None,
     uses: int = 0,
@@ -57,11 +58,11 @@ def insert(
     depth = parent.depth + 1 if parent else 0
     tx.execute(
         """INSERT INTO node (id, namespace_id, uid, parent_id, path, depth, type, revision_id, content_key, importance,
-            confidence, uses, pinned, state, agent, terms, created_at, updated_at, active_at)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            confidence, uses, pinned, state, agent, terms, speaker, created_at, updated_at, active_at)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             node_id, namespace, uid, parent.id if parent else None, path, depth, type, revision, content_key(content),
-            importance, confidence, uses, pinned, state, agent, terms, created_at, created_at, created_at,
+            importance, confidence, uses, pinned, state, agent, terms, speaker, created_at, created_at, created_at,
         ),
     )  # fmt: skip
     if parent:
@@ -70,7 +71,14 @@ def insert(
 
 
 def revise(
-    tx: sqlite3.Connection, key: Key, *, content: str, structured: bool, metadata: dict[str, Any], terms: int
+    tx: sqlite3.Connection,
+    key: Key,
+    *,
+    content: str,
+    structured: bool,
+    metadata: dict[str, Any],
+    terms: int,
+    speaker: str,
 ) -> int:
     """Gives a node another content or metadata as a new revision; the old one stays. Returns the revision's id."""
     revision = tx.execute(
@@ -79,15 +87,15 @@ def revise(
     ).lastrowid
     assert revision is not None
     tx.execute(
-        "UPDATE node SET revision_id = ?, content_key = ?, terms = ? WHERE id = ?",
-        (revision, content_key(content), terms, key.id),
+        "UPDATE node SET revision_id = ?, content_key = ?, terms = ?, speaker = ? WHERE id = ?",
+        (revision, content_key(content), terms, speaker, key.id),
     )
     return revision
 
 
 def adopt_root(tx: sqlite3.Connection, root: Key, *, uid: str, content: str, metadata: dict[str, Any]) -> None:
     """Gives the root of an empty namespace the id, content and metadata of an imported one."""
-    revision = revise(tx, root, content=content, structured=False, metadata=metadata, terms=0)
+    revision = revise(tx, root, content=content, structured=False, metadata=metadata, terms=0, speaker="")
     tx.execute("UPDATE node SET uid = ?, revision_id = ? WHERE id = ?", (uid, revision, root.id))
 
 
@@ -246,7 +254,9 @@ def walk(tx: sqlite3.Connection, key: Key, *, after: str = "", limit: int = 500)
 
 
 #: What :func:`scan` yields for every node, in this order: all that locating and ranking need besides the vectors.
-SCAN_COLUMNS = "id, parent_id, depth, type, importance, confidence, uses, active_at, terms, path, revision_id"
+SCAN_COLUMNS = (
+    "id, parent_id, depth, type, importance, confidence, uses, active_at, terms, path, revision_id, speaker, created_at"
+)
 
 
 def scan(

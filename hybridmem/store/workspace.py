@@ -136,7 +136,7 @@ class Workspace:
             made = points.make_namespace(tx, self.namespace, now)
             root, revision = tree.insert(
                 tx, made, None, uid=new_uid(), type=ROOT_TYPE, content="/".join(self.namespace), structured=False,
-                metadata={}, importance=0.5, confidence=1.0, agent=self.agent, terms=0, at=now,
+                metadata={}, importance=0.5, confidence=1.0, agent=self.agent, terms=0, speaker="", at=now,
             )  # fmt: skip
             log.append(
                 tx, made, kind="namespace", node_uid=root.uid, agent=self.agent, at=now, payload={"revision": revision}
