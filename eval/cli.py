@@ -1,67 +1,115 @@
-"""``python -m eval``: parses, runs, prints. The table or one JSON document goes to stdout, all else to stderr."""
+"""``python -m eval``: parses, runs, prints. Tables, file names and JSON documents go to stdout, all else to stderr."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from eval import cache, results, tables
 from eval import experiment as experiments
-from eval import report, results, runner
-from hybridmem.errors import HybridMemError
+from hybridmem.errors import ConfigError, HybridMemError
+
+if TYPE_CHECKING:
+    from eval.batch import Done
+    from eval.runner import Progress as Callback
 
 _RUNS = Path(__file__).resolve().parent / "runs"
 #: Wide enough for every column when the output is not a terminal; a file does not wrap.
-_PLAIN_WIDTH = 120
+_PLAIN_WIDTH = 200
 
 app = typer.Typer(
-    help="Measure hybridmem and what it is compared with, on public data.",
+    help="Measure hybridmem and what it is compared with, on public and made data.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-
-@app.callback()
-def _group() -> None:
-    """Keeps ``run`` a subcommand while it is the only one."""
+_Experiment = Annotated[Path, typer.Argument(help="The experiment, e.g. configs/experiments/smoke.yaml.")]
+_Data = Annotated[
+    Path, typer.Option("--data", help="The folder with a folder per data set, or the folder or file of one.")
+]
+_Out = Annotated[Path, typer.Option("--out", help="The folder for the result files.")]
+_Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Ask only the first N questions.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+_Results = Annotated[list[Path], typer.Argument(help="Result files, or folders of them.")]
+_Drawn = Annotated[Path, typer.Option("--out", help="The folder for the files.")]
+_DATA = Path("data")
 
 
 @app.command()
 def run(
-    experiment: Annotated[Path, typer.Argument(help="The experiment, e.g. configs/experiments/locomo.yaml.")],
-    data: Annotated[Path, typer.Option("--data", help="The folder that holds the data set, or its file.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder for the result file.")] = _RUNS,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Ask only the first N questions.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
+    experiment: _Experiment,
+    data: _Data = _DATA,
+    out: _Out = _RUNS,
+    limit: _Limit = None,
+    as_json: _Json = False,
 ) -> None:
-    """Run an experiment: print one table, write one result file."""
-    errors = Console(stderr=True)
-    try:
-        result = _measure(experiment, data, limit, errors)
-        file = out / results.file_name(result["experiment"]["name"], result["provenance"]["git"], limit)
-        results.write(file, result)
-    except HybridMemError as error:
-        errors.print(f"[red]error:[/red] {_plain(error)}", soft_wrap=True, highlight=False)
-        raise typer.Exit(error.exit_code) from error
-    except OSError as error:
-        errors.print(f"[red]error:[/red] the result file cannot be written: {_plain(error)}", soft_wrap=True)
-        raise typer.Exit(1) from error
-    if as_json:
-        summary = {key: value for key, value in result.items() if key != "questions"}
-        typer.echo(json.dumps({**summary, "file": str(file)}, ensure_ascii=False, indent=1))
-        return
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_PLAIN_WIDTH)
-    console.print(report.table(result))
-    errors.print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
+    """Run an experiment: a table and a result file for each of its data sets and seeds."""
+    with _errors():
+        plan, runs = experiments.load(experiment)
+        if plan.sweep:
+            raise ConfigError(f"{experiment}: has a sweep; run it with: python -m eval sweep {experiment}")
+        done = _make(runs, data, out, limit, again=True)
+        _show(done, as_json)
+
+
+@app.command()
+def sweep(
+    experiment: _Experiment,
+    data: _Data = _DATA,
+    out: _Out = _RUNS,
+    limit: _Limit = None,
+    as_json: _Json = False,
+) -> None:
+    """Run every point of the grid of an experiment that has not been run yet with this code, configuration and data.
+
+    So an interrupted sweep goes on where it stopped, and one that is finished only prints its tables.
+    """
+    with _errors():
+        _, runs = experiments.load(experiment)
+        _show(_make(runs, data, out, limit, again=False), as_json)
+
+
+@app.command()
+def table(
+    files: _Results,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of drawn tables.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Print the tables of results."""
+    with _errors():
+        found = results.read_all(files)
+        if as_json:
+            _print_json([_summary(result) for result in found])
+        else:
+            _print_tables(found, markdown=markdown)
+
+
+@app.command()
+def plot(files: _Results, out: _Drawn) -> None:
+    """Draw the plots of results, and print where they are."""
+    with _errors():
+        found = results.read_all(files)
+        from eval import plots
+
+        _print_files(plots.draw(found, out))
+
+
+@app.command()
+def report(files: _Results, out: _Drawn) -> None:
+    """Write a report with all tables and plots of results, and print where it is. Runs nothing."""
+    with _errors():
+        found = results.read_all(files)
+        from eval import report as reports
+
+        _print_files(reports.write(found, out))
 
 
 def main() -> None:
@@ -69,52 +117,88 @@ def main() -> None:
     app(prog_name="python -m eval")
 
 
-def _measure(path: Path, data: Path, limit: int | None, console: Console) -> dict[str, Any]:
-    """Everything of a run but writing and printing it: the content of the result file."""
-    experiment, config = experiments.load(path)
+def _make(runs: Sequence[experiments.Run], data: Path, out: Path, limit: int | None, *, again: bool) -> list[Done]:
     # Only here: with them come the embedders and the systems, which --help needs none of.
-    from eval.datasets import DATASETS
-    from eval.systems import SYSTEMS
-    from hybridmem import embed, tokens
+    from eval.batch import Batch
 
-    load = experiments.pick(DATASETS, experiment.dataset, "data set")
-    systems = {name: experiments.pick(SYSTEMS, name, "system") for name in experiment.systems}
-    dataset = load(data)
-    if limit is not None:
-        dataset = dataset.first(limit)
-    embedder = embed.create(config.embedding)
-    questions = dataset.counts()["questions"] * len(systems)
-    with _progress(console, questions) as progress:
-        measured = runner.run(
-            experiment,
-            dataset,
-            systems,
-            config=config,
-            embedder=embedder,
-            counter=tokens.token_counter(),
-            progress=progress,
-        )
-    return {
-        "experiment": experiment.model_dump(mode="json"),
-        "config": config.model_dump(mode="json"),
-        "limit": limit,
-        "provenance": results.provenance(embedder.identity),
-        **measured,
-    }
+    vectors = cache.VectorCache(cache.FILE)
+    try:
+        batch = Batch(data, out, limit=limit, cache=vectors)
+        with _progress(batch.questions(runs), len(runs)) as (progress, next_run):
+            done = []
+            for each in runs:
+                done.append(batch.make(each, again=again, progress=progress))
+                next_run()
+            return done
+    finally:
+        vectors.close()
+
+
+def _show(done: Sequence[Done], as_json: bool) -> None:
+    if as_json:
+        _print_json([{**_summary(each.result), "file": str(each.file)} for each in done])
+        return
+    _print_tables([each.result for each in done], markdown=False)
+    errors = Console(stderr=True)
+    for each in done:
+        kept = "" if each.made else " (was there already)"
+        errors.print(f"result file: {_plain(each.file)}{kept}", soft_wrap=True, highlight=False)
+
+
+def _print_tables(found: Sequence[Mapping[str, Any]], *, markdown: bool) -> None:
+    sheets = [tables.overview(found)] if len(found) > 1 else []
+    for group in tables.by_dataset(found):
+        sheets += [tables.of_points(group)] if len(group) > 1 else tables.of_result(group[0])
+    if markdown:
+        typer.echo("\n".join(sheet.markdown() for sheet in sheets), nl=False)
+        return
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_PLAIN_WIDTH)
+    for sheet in sheets:
+        console.print(sheet.rich())
+
+
+def _print_files(files: Sequence[Path]) -> None:
+    for file in files:
+        typer.echo(str(file))
+
+
+def _print_json(document: Any) -> None:
+    typer.echo(json.dumps(document, ensure_ascii=False, indent=1))
+
+
+def _summary(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key != "questions"}
 
 
 @contextmanager
-def _progress(console: Console, questions: int) -> Iterator[runner.Progress]:
+def _errors() -> Iterator[None]:
+    """Errors that are meant for the user become one line and the exit code of their class."""
+    errors = Console(stderr=True)
+    try:
+        yield
+    except HybridMemError as error:
+        errors.print(f"[red]error:[/red] {_plain(error)}", soft_wrap=True, highlight=False)
+        raise typer.Exit(error.exit_code) from error
+    except OSError as error:
+        errors.print(f"[red]error:[/red] a file cannot be written: {_plain(error)}", soft_wrap=True, highlight=False)
+        raise typer.Exit(1) from error
+
+
+@contextmanager
+def _progress(questions: int, runs: int) -> Iterator[tuple[Callback, Any]]:
     columns = (
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("questions"),
+        TextColumn("{task.fields[unit]}"),
         TimeElapsedColumn(),
         TextColumn("{task.description}"),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=questions)
-        yield lambda what, answered: bar.update(task, description=what, advance=answered)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        whole = bar.add_task("", total=runs, unit="runs", visible=runs > 1)
+        task = bar.add_task("starting", total=questions, unit="questions")
+        yield lambda what, answered: bar.update(task, description=what, advance=answered), lambda: bar.advance(whole)
 
 
 def _plain(value: object) -> str:

@@ -1,22 +1,17 @@
 """Retrieval metrics, pure: ids as a system returned them, best first, and gold ids of the question -> [0, 1].
 
 Only the first ``k`` returned ids count, and an id returned twice counts once, at its first place. Averages are over
-questions, each question weighing the same.
+questions, each question weighing the same. The ids are those of items, or of groups after :func:`group_ranking`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
-
-import numpy as np
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from hybridmem.errors import InvalidInput
 
 Metric = Callable[[Sequence[str], Collection[str], int], float]
-
-#: Resamples of the bootstrap: the ends of a 95 % interval then move by about 0.1 points between seeds.
-BOOTSTRAP_SAMPLES = 2000
 
 
 def recall(retrieved: Sequence[str], gold: Collection[str], k: int) -> float:
@@ -51,6 +46,11 @@ def ndcg(retrieved: Sequence[str], gold: Collection[str], k: int) -> float:
 METRICS: dict[str, Metric] = {"recall": recall, "hit": hit, "all": all_found, "ndcg": ndcg}
 
 
+def group_ranking(retrieved: Sequence[str], group_of: Mapping[str, str]) -> list[str]:
+    """The groups of ranked items, best first: a group stands where the first of its items stands, once."""
+    return list(dict.fromkeys(group_of[item] for item in retrieved))
+
+
 def check_k(k: int, candidates: int, where: str) -> None:
     """Refuses a ``k`` that measures nothing: with k ≥ candidates, returning everything is a perfect score.
 
@@ -64,23 +64,6 @@ def check_k(k: int, candidates: int, where: str) -> None:
             f"k={k} is not below the {candidates} candidates of {where}: returning everything would score 100 %, "
             "so this measures nothing. Use a smaller k or a larger history."
         )
-
-
-def bootstrap_interval(
-    values: Sequence[float], *, seed: int, level: float = 0.95, samples: int = BOOTSTRAP_SAMPLES
-) -> tuple[float, float]:
-    """The percentile bootstrap interval of the mean of ``values`` (one per question); same seed, same interval.
-
-    :raises InvalidInput: there are no values.
-    """
-    if not len(values):
-        raise InvalidInput("an interval needs at least one value")
-    data = np.asarray(values, dtype=np.float64)
-    generator = np.random.default_rng(seed)
-    means = data[generator.integers(0, len(data), size=(samples, len(data)))].mean(axis=1)
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(means, [tail, 1.0 - tail])
-    return float(low), float(high)
 
 
 def chance_recall(k: int, candidates: int) -> float:

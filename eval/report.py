@@ -1,71 +1,73 @@
-"""The table of a run, made from its result alone (the dictionary or the file read back); measures nothing."""
+"""A report of results: one Markdown file with every table and plot, made from result files; runs nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from rich.table import Table
+from eval import plots, tables
+from eval.tables import Result
 
-#: The cut-off whose interval is shown, when the experiment has it; otherwise its largest.
-_HEADLINE_K = 10
-
-
-def table(result: Mapping[str, Any]) -> Table:
-    """One row per system: recall at each k, an interval, tokens of the context and its recall, time per query."""
-    data, experiment = result["data"], result["experiment"]
-    ks = experiment["ks"]
-    headline = _HEADLINE_K if _HEADLINE_K in ks else ks[-1]
-    shown = Table(title=_title(data), caption=_caption(result), title_justify="left", caption_justify="left")
-    shown.add_column("system", no_wrap=True)
-    for k in ks:
-        shown.add_column(f"recall\n@{k}", justify="right")
-    shown.add_column(f"95 % interval\nof @{headline}", justify="right", no_wrap=True)
-    for column in ("context\ntokens", "recall in\ncontext", "compres-\nsion", "ms per\nquery"):
-        shown.add_column(column, justify="right")
-    best = {k: max(row[f"recall@{k}"] for row in result["metrics"].values()) for k in ks}
-    for name, row in result["metrics"].items():
-        low, high = row[f"recall@{headline}_interval"]
-        shown.add_row(
-            name,
-            *[_marked(row[f"recall@{k}"], best[k]) for k in ks],
-            f"{_percent(low)}–{_percent(high)}",
-            f"{row['context_tokens']:,.0f}",
-            _percent(row["context_recall"]),
-            _percent(row["compression"]),
-            f"{row['ms_per_query']:.1f}",
-        )
-    return shown
+FILE = "report.md"
 
 
-def _title(data: Mapping[str, Any]) -> str:
-    return (
-        f"{data['name']} ({data['source']}), {data['selection']}: evidence recall in %, {data['granularity']} level, "
-        f"n = {data['questions']:,} questions"
+def write(results: Sequence[Result], out: Path) -> list[Path]:
+    """Writes ``report.md`` and its plots.
+
+    :return: the files, the report first.
+    :raises HybridMemError: matplotlib is not installed.
+    :raises OSError: ``out`` cannot be written to.
+    """
+    drawn = plots.draw(results, out)
+    file = out / FILE
+    file.write_text("\n".join(_parts(results, drawn)), encoding="utf-8")
+    return [file, *drawn]
+
+
+def _parts(results: Sequence[Result], drawn: Sequence[Path]) -> Iterator[str]:
+    yield "# Evaluation report\n"
+    yield from _provenance(results)
+    groups = tables.by_dataset(results)
+    if len(results) > 1:
+        yield "## Overview\n"
+        yield tables.overview(results).markdown()
+    for group in groups:
+        first = group[0]
+        yield f"## {first['experiment']['name']}: {first['data']['name']} ({first['dataset']})\n"
+        if len(group) > 1:
+            yield tables.of_points(group).markdown()
+            yield f"The tables and plots below are of the first of these runs: {_point(first)}.\n"
+        for sheet in tables.of_result(first):
+            yield sheet.markdown()
+        prefix = f"{plots.name(first)}-"
+        for file in drawn:
+            # One name may begin like another ("locomo" and "locomo-first9"); a kind has no hyphen.
+            if file.name.startswith(prefix) and "-" not in file.name.removeprefix(prefix):
+                yield f"![{file.stem}]({file.name})\n"
+
+
+def _provenance(results: Sequence[Result]) -> Iterator[str]:
+    """What all of it was made with, each once."""
+    origins = [result["provenance"] for result in results]
+    commits = sorted(
+        {
+            f"{(origin['git']['sha'] or 'none')[:10]}{' with changes' if origin['git']['dirty'] else ''}"
+            for origin in origins
+        }
     )
+    models = sorted({f"{origin['embedding_model']['model']}" for origin in origins})
+    versions = sorted(
+        {f"{name} {version}" for origin in origins for name, version in origin["versions"].items() if version}
+    )
+    times = sorted(origin["finished_at"] for origin in origins)
+    yield f"- Commit: {', '.join(commits)}"
+    yield f"- Embedding model: {', '.join(models)}"
+    yield f"- Versions: {', '.join(versions)}"
+    yield f"- Machine: {', '.join(sorted({origin['platform'] for origin in origins}))}"
+    yield f"- Finished: {times[0]}" + (f" to {times[-1]}" if times[0] != times[-1] else "")
+    yield "- Made from the result files alone: `python -m eval report`\n"
 
 
-def _caption(result: Mapping[str, Any]) -> str:
-    data, experiment = result["data"], result["experiment"]
-    model = result["provenance"]["embedding_model"]
-    chance = ", ".join(f"{_percent(value)} {key.removeprefix('recall')}" for key, value in data["chance"].items())
-    embedding = result["embedding_ms_per_query"]
-    cost = f" ({embedding:.0f} ms, the same for every vector system)" if embedding is not None else ""
-    lines = [
-        f"Histories: {data['corpora']}, {data['granularity']}s: {data['items']:,}. A random order would get {chance}.",
-        f"Context: median tokens ({data['token_counter']}) at a budget of {experiment['token_budget']:,}, the evidence "
-        f"recall within it, and 1 - tokens / full history ({data['full_history_tokens']:,.0f} tokens on average).",
-        f"ms per query: median of search(), embedding the question{cost} not included.",
-        f"Embedding model: {model['model']} ({model['provider']}, {model['dimension']} dimensions).",
-    ]
-    if data["dropped"]:
-        lines.append("Left out: " + ", ".join(f"{reason}: {count}" for reason, count in data["dropped"].items()) + ".")
-    return "\n".join(lines)
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.1f}"
-
-
-def _marked(value: float, best: float) -> str:
-    return f"[bold]{_percent(value)}[/bold]" if value == best else _percent(value)
+def _point(result: Result) -> str:
+    shown = [f"{key.removeprefix('memory.')} = {value}" for key, value in result["point"].items()]
+    return ", ".join([*shown, f"seed {result['seed']}"])

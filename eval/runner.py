@@ -1,4 +1,4 @@
-"""Runs an experiment: system by system, history by history, question by question. Writes and prints nothing."""
+"""Makes one run of an experiment: system by system, history by history, question by question. Writes nothing."""
 
 from __future__ import annotations
 
@@ -7,172 +7,225 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eval import metrics
+from eval import figures, metrics
 from eval.embedding import SharedEmbedder
-from eval.experiment import Experiment
-from eval.systems.base import Factory, Setup, System
+from eval.experiment import Experiment, Run
+from eval.systems.base import Factory, Setup, System, ranks
 from eval.types import Corpus, Dataset, Question
-from hybridmem.config import Config
 from hybridmem.errors import HybridMemError
-from hybridmem.ports import Embedder, TokenCounter
+from hybridmem.ports import TokenCounter
 
 #: Called with what is going on and how many questions were answered since the last call.
 Progress = Callable[[str, int], None]
+Log = list[dict[str, Any]]
+
+#: How much deeper a ranking is read at a time, until it has as many groups as the largest k asks for.
+_DEEPER = 4
 
 
 def run(
-    experiment: Experiment,
+    plan: Run,
     dataset: Dataset,
     systems: Mapping[str, Factory],
     *,
-    config: Config,
-    embedder: Embedder,
+    embedder: SharedEmbedder,
     counter: TokenCounter,
     progress: Progress = lambda what, answered: None,
 ) -> dict[str, Any]:
-    """The measurements, ready for JSON: ``data``, ``metrics`` per system, and the ``questions`` log per system.
+    """The measurements, ready for JSON: ``data``, ``metrics`` and ``tests`` per system, and the ``questions`` logs.
 
-    :raises InvalidInput: a k is not below the number of items of every history.
+    :raises InvalidInput: a k is not below the number of candidates of every history.
     :raises HybridMemError: a system failed, or returned what it may not. An error is never counted as a miss.
     """
-    for corpus in dataset.corpora:
-        for k in experiment.ks:
-            metrics.check_k(k, len(corpus.items), f"{dataset.name} {corpus.id}")
-    shared = SharedEmbedder(embedder)
-    full = {corpus.id: _full_tokens(corpus, counter) for corpus in dataset.corpora}
-    logs: dict[str, list[dict[str, Any]]] = {}
+    histories = [_History(corpus, counter) for corpus in dataset.corpora]
+    _refuse_large_k(plan.experiment, dataset, histories)
+    logs: dict[str, Log] = {}
     for name, factory in systems.items():
         with tempfile.TemporaryDirectory(prefix="hybridmem-eval-") as directory:
-            setup = Setup(Path(directory), config, shared, counter)
+            setup = Setup(Path(directory), plan.config, embedder, counter, plan.seed)
             with contextlib.closing(factory(setup)) as system:
-                logs[name] = [
-                    entry
-                    for corpus in dataset.corpora
-                    for entry in _ask(name, system, corpus, experiment, shared, counter, progress)
-                ]
+                asker = _Asker(name, system, plan.experiment, embedder, counter, progress)
+                logs[name] = [entry for history in histories for entry in asker.ask(history)]
     return {
-        "data": _describe(dataset, experiment, full, counter),
-        "embedding_ms_per_query": _median([seconds * 1000.0 for seconds in shared.query_seconds]),
-        "metrics": {name: summarise(log, experiment, full) for name, log in logs.items()},
+        "data": _describe(dataset, plan.experiment, logs, histories, counter),
+        "embedding_ms_per_query": _median([seconds * 1000.0 for seconds in embedder.query_seconds]),
+        **figures.of_run(logs, plan.experiment, plan.seed),
         "questions": logs,
     }
 
 
-def summarise(
-    log: Sequence[Mapping[str, Any]], experiment: Experiment, full_tokens: Mapping[str, int]
-) -> dict[str, Any]:
-    """The figures of one system from its question log; averages are over questions."""
-    result: dict[str, Any] = {}
-    for k in experiment.ks:
-        for name, metric in metrics.METRICS.items():
-            values = [metric(entry["retrieved"], entry["gold"], k) for entry in log]
-            result[f"{name}@{k}"] = statistics.fmean(values)
-            if name == "recall":
-                low, high = metrics.bootstrap_interval(values, seed=experiment.seed)
-                result[f"recall@{k}_interval"] = [low, high]
-    tokens = [entry["context_tokens"] for entry in log]
-    result["context_tokens"] = statistics.median(tokens)
-    result["context_tokens_max"] = max(tokens)
-    result["context_recall"] = statistics.fmean(entry["context_recall"] for entry in log)
-    result["compression"] = statistics.fmean(
-        metrics.compression(entry["context_tokens"], full_tokens[entry["corpus"]]) for entry in log
-    )
-    result["ms_per_query"] = statistics.median(entry["ms"] for entry in log)
-    return result
+class _History:
+    """A corpus with what has to be known of it at each moment, counted once."""
+
+    def __init__(self, corpus: Corpus, counter: TokenCounter) -> None:
+        self.corpus = corpus
+        self.group_of = {item.id: item.group for item in corpus.items}
+        self.place_of = {item.id: place for place, item in enumerate(corpus.items)}
+        self._counter = counter
+        self._tokens: dict[int, int] = {}
+        self._groups = [0]
+        seen: set[str] = set()
+        for item in corpus.items:
+            seen.add(item.group)
+            self._groups.append(len(seen))
+
+    def candidates(self, question: Question) -> dict[str, int]:
+        """How many items and groups could be returned."""
+        items = self.corpus.moment(question).items
+        return {"items": items, "groups": self._groups[items]}
+
+    def full_tokens(self, items: int) -> int:
+        """Tokens of everything that is in memory."""
+        if items not in self._tokens:
+            text = "\n".join(item.content for item in self.corpus.items[:items])
+            self._tokens[items] = self._counter.count(text)
+        return self._tokens[items]
+
+    def blind(self) -> Corpus:
+        """The corpus as a system gets it: with neither the words nor the evidence of its questions."""
+        questions = tuple(replace(question, text="", gold=(), gold_groups=()) for question in self.corpus.questions)
+        return replace(self.corpus, questions=questions)
 
 
-def _ask(
-    name: str,
-    system: System,
-    corpus: Corpus,
-    experiment: Experiment,
-    shared: SharedEmbedder,
-    counter: TokenCounter,
-    progress: Progress,
-) -> list[dict[str, Any]]:
-    progress(f"{name}: reading {corpus.id}", 0)
-    system.load(corpus)
-    known = {item.id for item in corpus.items}
-    log: list[dict[str, Any]] = []
-    for question in corpus.questions:
-        embedding_before, began = shared.seconds, time.perf_counter()
-        retrieved = system.search(question.text, max(experiment.ks))
-        # Embedding the question costs every vector system the same, and the second one finds it cached: left out.
-        seconds = time.perf_counter() - began - (shared.seconds - embedding_before)
-        text, shown = system.context(question.text, experiment.token_budget)
-        for ids in (retrieved, shown):
-            _check(name, ids, known)
-        if len(retrieved) > max(experiment.ks):
-            raise HybridMemError(f"{name} returned {len(retrieved)} items where {max(experiment.ks)} were asked for")
-        tokens = counter.count(text)
-        if tokens > experiment.token_budget:
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """One system, asked every question of one history after the other."""
+
+    name: str
+    system: System
+    experiment: Experiment
+    embedder: SharedEmbedder
+    counter: TokenCounter
+    progress: Progress
+
+    def ask(self, history: _History) -> Log:
+        self.progress(f"{self.name}: reading {history.corpus.id}", 0)
+        self.system.load(history.blind())
+        log: Log = []
+        for question in history.corpus.questions:
+            self.system.advance(history.corpus.moment(question))
+            log.append(self._entry(history, question))
+            self.progress(f"{self.name}: {history.corpus.id}", 1)
+        return log
+
+    def _entry(self, history: _History, question: Question) -> dict[str, Any]:
+        items = history.corpus.moment(question).items
+        entry = {
+            "id": question.id,
+            "corpus": history.corpus.id,
+            "category": question.category,
+            "gold": list(question.gold),
+            "gold_groups": list(question.gold_groups),
+            "candidates": history.candidates(question),
+            "full_tokens": history.full_tokens(items),
+        }
+        if not ranks(self.system):
+            return entry | {"contexts": {figures.ALL: self._context(history, question, None)}}
+        retrieved, seconds = self._search(history, question, max(self.experiment.ks))
+        return entry | {
+            "retrieved": retrieved,
+            "retrieved_groups": self._groups(history, question, retrieved),
+            "ms": seconds * 1000.0,
+            "contexts": {str(budget): self._context(history, question, budget) for budget in self.experiment.budgets},
+        }
+
+    def _search(self, history: _History, question: Question, k: int) -> tuple[list[str], float]:
+        """The ids, and the seconds it took without the embedding of the question: that costs every system the same."""
+        embedding_before, began = self.embedder.seconds, time.perf_counter()
+        retrieved = self.system.search(question.text, k)
+        seconds = time.perf_counter() - began - (self.embedder.seconds - embedding_before)
+        self._check(retrieved, history, question)
+        if len(retrieved) > k:
+            raise HybridMemError(f"{self.name} returned {len(retrieved)} items where {k} were asked for")
+        return retrieved, seconds
+
+    def _groups(self, history: _History, question: Question, retrieved: list[str]) -> list[str]:
+        """The best groups, as many as the largest k; the ranking of items is read as deep as that takes."""
+        wanted = max(self.experiment.group_ks, default=0)
+        if not question.gold_groups or not wanted:
+            return []
+        depth = max(self.experiment.ks)
+        ranking = metrics.group_ranking(retrieved, history.group_of)
+        while len(ranking) < wanted and len(retrieved) == depth:
+            depth *= _DEEPER
+            retrieved, _ = self._search(history, question, depth)
+            ranking = metrics.group_ranking(retrieved, history.group_of)
+        return ranking[:wanted]
+
+    def _context(self, history: _History, question: Question, budget: int | None) -> dict[str, Any]:
+        """One context; ``budget`` None: of a system that knows none."""
+        embedding_before, began = self.embedder.seconds, time.perf_counter()
+        text, shown = self.system.context(question.text, budget or 0)
+        seconds = time.perf_counter() - began - (self.embedder.seconds - embedding_before)
+        self._check(shown, history, question)
+        tokens = self.counter.count(text)
+        if budget is not None and tokens > budget:
             raise HybridMemError(
-                f"{name} made a context of {tokens} tokens ({counter.name}) for a budget of {experiment.token_budget}"
+                f"{self.name} made a context of {tokens} tokens ({self.counter.name}) for a budget of {budget}"
             )
-        log.append(_entry(corpus, question, retrieved, shown, tokens, seconds, experiment))
-        progress(f"{name}: {corpus.id}", 1)
-    return log
+        recall = {}
+        if question.gold:
+            recall["items"] = metrics.recall(shown, question.gold, max(1, len(shown)))
+        if question.gold_groups:
+            groups = metrics.group_ranking(shown, history.group_of)
+            recall["groups"] = metrics.recall(groups, question.gold_groups, max(1, len(groups)))
+        return {"tokens": tokens, "items": len(shown), "recall": recall, "ms": seconds * 1000.0}
+
+    def _check(self, ids: Sequence[str], history: _History, question: Question) -> None:
+        if len(set(ids)) < len(ids):
+            raise HybridMemError(f"{self.name} returned an item twice: {', '.join(ids)}")
+        strange = set(ids) - history.place_of.keys()
+        if strange:
+            raise HybridMemError(f"{self.name} returned ids not in the history: {', '.join(sorted(strange))}")
+        items = history.corpus.moment(question).items
+        early = [id_ for id_ in ids if history.place_of[id_] >= items]
+        if early:
+            raise HybridMemError(f"{self.name} returned items of the future of {question.id}: {', '.join(early)}")
 
 
-def _entry(
-    corpus: Corpus,
-    question: Question,
-    retrieved: list[str],
-    shown: list[str],
-    tokens: int,
-    seconds: float,
-    experiment: Experiment,
-) -> dict[str, Any]:
-    recalls = {f"recall@{k}": metrics.recall(retrieved, question.gold, k) for k in experiment.ks}
-    return {
-        "id": question.id,
-        "corpus": corpus.id,
-        "category": question.category,
-        "gold": list(question.gold),
-        "retrieved": retrieved,
-        **recalls,
-        "context_tokens": tokens,
-        "context_items": len(shown),
-        "context_recall": metrics.recall(shown, question.gold, max(1, len(shown))),
-        "ms": seconds * 1000.0,
-    }
-
-
-def _check(name: str, ids: Sequence[str], known: set[str]) -> None:
-    if len(set(ids)) < len(ids):
-        raise HybridMemError(f"{name} returned an item twice: {', '.join(ids)}")
-    strange = set(ids) - known
-    if strange:
-        raise HybridMemError(f"{name} returned ids that are not in the history: {', '.join(sorted(strange))}")
+def _refuse_large_k(experiment: Experiment, dataset: Dataset, histories: Sequence[_History]) -> None:
+    """Of a history that grows, early questions may have too few candidates: they are left out of that figure, and
+    counted. But some question must have enough."""
+    for granularity, ks in (("items", experiment.ks), ("groups", experiment.group_ks)):
+        for history in histories:
+            sizes = [
+                history.candidates(question)[granularity]
+                for question in history.corpus.questions
+                if figures.gold(question, granularity)
+            ]
+            if sizes:
+                for k in ks:
+                    metrics.check_k(k, max(sizes), f"{dataset.name} {history.corpus.id} ({granularity})")
 
 
 def _describe(
-    dataset: Dataset, experiment: Experiment, full: Mapping[str, int], counter: TokenCounter
+    dataset: Dataset,
+    experiment: Experiment,
+    logs: Mapping[str, Log],
+    histories: Sequence[_History],
+    counter: TokenCounter,
 ) -> dict[str, Any]:
-    sizes = [(len(corpus.items), len(corpus.questions)) for corpus in dataset.corpora]
-    questions = sum(count for _, count in sizes)
+    log = next(iter(logs.values()))
+    full = [history.full_tokens(len(history.corpus.items)) for history in histories]
+    names = {"items": dataset.granularity}
+    if dataset.group_granularity:
+        names["groups"] = dataset.group_granularity
     return {
         "name": dataset.name,
         "source": dataset.source,
         "sha256": dataset.sha256,
-        "granularity": dataset.granularity,
+        "granularity": names,
         "selection": dataset.selection,
         **dataset.counts(),
         "dropped": dataset.dropped,
         "token_counter": counter.name,
-        "full_history_tokens": statistics.fmean(full.values()),
-        "chance": {
-            f"recall@{k}": sum(metrics.chance_recall(k, items) * count for items, count in sizes) / questions
-            for k in experiment.ks
-        },
+        "full_history_tokens": statistics.fmean(full),
+        **figures.of_candidates(log, experiment),
     }
-
-
-def _full_tokens(corpus: Corpus, counter: TokenCounter) -> int:
-    return counter.count("\n".join(item.content for item in corpus.items))
 
 
 def _median(values: Sequence[float]) -> float | None:

@@ -96,6 +96,8 @@ class RetrievalConfig(Section):
     lexical: float = Field(default=0.5, ge=0.0)
     tree: float = Field(default=0.5, ge=0.0, le=1.0)
     neighbour: float = Field(default=0.4, ge=0.0, le=1.0)
+    speaker: float = Field(default=0.2, ge=0.0, le=1.0)
+    date: float = Field(default=0.2, ge=0.0, le=1.0)
     tree_decay: float = Field(default=0.5, ge=0.0, le=1.0)
     vote_share: float = Field(default=0.5, ge=0.0)
     active_task_prior: float = Field(default=0.1, ge=0.0, le=1.0)
@@ -112,6 +114,9 @@ class ContextConfig(Section):
     token_budget: int = Field(default=1000, ge=1, le=10_000_000)
     order: Literal["tree", "time", "score"] = "tree"
     candidates: int = Field(default=50, ge=1, le=10_000)
+    format: Literal["text", "markdown", "messages", "json"] = "text"
+    dates: bool | None = None
+    relevance_floor: float = Field(default=0.0, ge=0.0, le=1.0)
 
 
 class CheckpointConfig(Section):

@@ -19,7 +19,16 @@ from typing import Any, TextIO
 
 from hybridmem import inputs
 from hybridmem.errors import InvalidInput, NotFound, StoreFull
-from hybridmem.records import Record, from_chat, from_lines, from_tree, order_parents_first, to_record, to_tree_node
+from hybridmem.records import (
+    Record,
+    from_chat,
+    from_lines,
+    from_tree,
+    name_messages,
+    order_parents_first,
+    to_record,
+    to_tree_node,
+)
 from hybridmem.store import points, tree
 from hybridmem.store.rows import Key, to_micros
 from hybridmem.store.workspace import Workspace
@@ -82,6 +91,8 @@ class _Importer:
         empty = points.node_count(tx, workspace.id) == 0
         top = root if self._kind == "jsonl" or (empty and self._kind == "tree") else self._writer.parent_key(tx, parent)
         added = skipped = 0
+        if self._kind == "chat":
+            name_messages(records, top.uid)
         for record in records:
             if record.type == ROOT_TYPE:
                 self._keys[record.id or ""] = self._take_root(root, record) if empty and self._kind != "chat" else top
@@ -250,16 +261,17 @@ def _read(file: Path) -> str:
 
 def _detect(text: str, file: Path) -> str:
     """Which format a file is in, by its first value."""
-    first = text.lstrip()[:1]
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        head, _, _ = text.lstrip().partition("\n")
+    if not text.strip():
+        raise InvalidInput(f"{file}: is empty")
+    head, _, _ = text.lstrip().partition("\n")
+    value = None
+    for part in (head, text):  # lines of JSON, or one document
         try:
-            value = json.loads(head)
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"{file}: is neither JSON nor JSON Lines: {error}") from error
-    if first == "[":
+            value = json.loads(part)
+            break
+        except (ValueError, RecursionError):
+            continue
+    if isinstance(value, list):
         return "chat"
     if isinstance(value, dict):
         if value.get("kind") == "hybridmem":
@@ -276,19 +288,27 @@ def _detect(text: str, file: Path) -> str:
 
 @contextlib.contextmanager
 def _replacing(file: Path) -> Iterator[TextIO]:
-    """A file that takes the place of ``file`` only when it is written and on disk."""
+    """A file that takes the place of ``file`` only when it is written and on disk; a symbolic link stays one.
+
+    :raises InvalidInput: the target is a directory, a device or the like, or its directory does not exist.
+    """
+    target = Path(os.path.realpath(file))
+    if target.exists() and not target.is_file():
+        raise InvalidInput(f"file: {file} is not a regular file; name one that can be replaced")
+    if not target.parent.is_dir():
+        raise InvalidInput(f"file: the directory {target.parent} does not exist")
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
-        raise StoreFull(f"{file}: cannot be written: {error}") from error
+        raise StoreFull(f"{file}: cannot be written: {error.strerror}") from error
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as out:
             yield out
             out.flush()
             os.fsync(out.fileno())
-        temporary.replace(file)
+        temporary.replace(target)
     except OSError as error:
-        raise StoreFull(f"{file}: cannot be written: {error}") from error
+        raise StoreFull(f"{file}: cannot be written: {error.strerror}") from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -82,7 +82,7 @@ def count(field: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInput(f"{field}: must be a whole number, not {value!r}")
     if not 0 <= value <= MAX_COUNT:
-        raise InvalidInput(f"{field}: must be between 0 and {MAX_COUNT}, not {value}")
+        raise InvalidInput(f"{field}: must be 0 or more{'' if value < 0 else f', up to {MAX_COUNT}'}, not {value}")
     return value
 
 

@@ -12,6 +12,7 @@ from hybridmem import files, inputs, observe
 from hybridmem.config import Config
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import InvalidInput
+from hybridmem.filters import Filters
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Clock, Embedder, SystemClock
 from hybridmem.recall import Recall
@@ -119,7 +120,16 @@ class Memory(TreeVerbs):
     # Retrieving
 
     def search(
-        self, query: str, k: int | None = None, *, scope: str = "auto", types: Sequence[str] | None = None
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        scope: str = "auto",
+        types: Sequence[str] | None = None,
+        since: Any = None,
+        until: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+        trace: bool = False,
     ) -> SearchResult:
         """The memories that answer a query best, best first: locate (softly), gather, score, top k.
 
@@ -128,10 +138,15 @@ class Memory(TreeVerbs):
         :param scope: ``"auto"``: all of the namespace, the active task's subtree preferred a little; ``"namespace"``:
             without that; ``"task"``: only below the active task; or the id of a node: only at and below it.
         :param types: only nodes of these types.
+        :param since: only what happened from this moment on; a datetime (naive means UTC) or ISO 8601 text.
+        :param until: only what happened before this moment.
+        :param metadata: only nodes with each of these metadata values.
+        :param trace: also tell which subtrees were located (``result.located``).
         :return: hits with ``score``, ``score_details`` and ``explain()``; ``warnings`` say what was missing (the model
             could not be loaded: lexical and tree signals alone have ranked).
         """
-        return self._recall.search(query, k, scope=scope, types=types)
+        filters = Filters.of(types, since, until, metadata)
+        return self._recall.search(query, k, scope=scope, trace=trace, filters=filters)
 
     def context(
         self,
@@ -140,6 +155,7 @@ class Memory(TreeVerbs):
         token_budget: int | None = None,
         order: str | None = None,
         scope: str = "auto",
+        format: str | None = None,
     ) -> Context:
         """The chain of the active task and the best memories, packed for a prompt within a token budget.
 
@@ -148,8 +164,10 @@ class Memory(TreeVerbs):
             with o200k if bpe-openai is installed, else by an estimate that is on the safe side.
         :param order: ``"tree"``, ``"time"`` (oldest first) or ``"score"``; None: context.order.
         :param scope: as in :meth:`search`.
+        :param format: ``"text"``, ``"markdown"``, ``"messages"`` (chat messages, see ``context.messages``) or
+            ``"json"``; None: context.format.
         """
-        return self._recall.context(query, token_budget=token_budget, order=order, scope=scope)
+        return self._recall.context(query, token_budget=token_budget, order=order, scope=scope, format=format)
 
     def weights(self, ids: Sequence[str]) -> dict[str, float]:
         """The weight in [0, 1] that each of these nodes has at this moment; ids that are not here are left out."""
@@ -179,12 +197,14 @@ class Memory(TreeVerbs):
     def export(self, file: str | Path, *, format: str = "jsonl") -> int:
         """Writes all memories of this namespace to a file, whole or not at all; returns how many.
 
-        :param format: ``"jsonl"`` (loses nothing) or ``"tree"`` (the plain tree JSON of simple implementations).
+        :param format: ``"jsonl"`` (every memory with all its fields, and the active pointers; not the log, old
+            revisions or checkpoints) or ``"tree"`` (the plain tree JSON of simple implementations).
         """
         return files.export(self._workspace, Path(file), format)
 
     def import_(self, file: str | Path, *, format: str = "auto", parent: Parent = "task") -> ImportReport:
-        """Reads memories from a file, all of them or none; what is already there is skipped.
+        """Reads memories from a file, all of them or none; what is already there is skipped, so that importing a file
+        again, or a chat that has grown, adds only what is new.
 
         :param format: ``"jsonl"``, ``"tree"``, ``"chat"`` (messages with role and content), or ``"auto"``.
         :param parent: where imported chat messages, and trees of another store, hang.
@@ -226,7 +246,7 @@ class Memory(TreeVerbs):
             self._indexer.close(self.config.index.close_wait_seconds)
             if workspace.session is not None:
                 with workspace.connections.write() as tx:
-                    points.close_session(tx, workspace.session, workspace.now())
+                    points.close_session(tx, workspace.session, workspace.now(), resumed=workspace.resumed)
         finally:
             workspace.connections.close()
 

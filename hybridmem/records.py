@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -121,6 +123,17 @@ def from_chat(text: str) -> tuple[list[Record], Pointers]:
     if not isinstance(document, list):
         raise InvalidInput("a chat must be a list of messages, or an object with such a list under 'messages'")
     return [record for position, value in enumerate(document, 1) for record in _message(position, value)], {}
+
+
+def name_messages(records: list[Record], parent: str) -> None:
+    """Gives chat messages, which have no ids, one that says which they are: the same message, after the same ones,
+    under the same parent. Importing a chat again, or the longer one that it has become, adds what is new.
+    """
+    previous = parent
+    for record in records:
+        said = json.dumps([previous, record.content, record.metadata, str(record.created_at)], sort_keys=True)
+        digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest()
+        previous = record.id = base64.b32encode(digest[:10]).decode("ascii").lower()
 
 
 def order_parents_first(records: list[Record]) -> list[Record]:

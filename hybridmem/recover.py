@@ -76,6 +76,9 @@ class Recovery:
         return tuple(reversed(found))
 
     def _interrupted(self, tx: sqlite3.Connection) -> bool:
-        """Whether the last run of this agent before this one neither closed nor is still running."""
-        session = points.last_session(tx, self._workspace.id, self._workspace.agent, before=self._workspace.session)
-        return session is not None and not session.closed and not is_running(session.process)
+        """Whether a run of this agent before this one neither closed nor is still running, and nobody took it up."""
+        workspace = self._workspace
+        left = points.unclosed_sessions(tx, workspace.id, workspace.agent, before=workspace.session)
+        interrupted = any(not is_running(process) for process in left)
+        workspace.resumed = workspace.resumed or interrupted
+        return interrupted

@@ -9,7 +9,7 @@ Every signal, weight, relevance and score lies in [0, 1], and every function is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,8 @@ K1 = 1.2
 #: BM25: how far a long text is discounted; 0 not at all, 1 fully. 0.5, below the customary 0.75, since memories are
 #: short and of like length: LoCoMo development recall@10 74.3 against 74.0.
 B = 0.5
+#: What a term of the query that occurs nowhere counts towards the best possible match.
+ABSENT = 0.5
 #: Uses after which frequency has reached one half.
 HALF_USES = 3.0
 #: Levels that a subtree's score reaches down and a hit's vote reaches up; beyond them the decay leaves nothing.
@@ -77,12 +79,17 @@ class Lexical:
 
 
 def lexical(
-    postings: Mapping[str, tuple[Ints, Ints]], query: list[str], lengths: Ints, end: Ints, subtree: NDArray[np.bool_]
+    postings: Mapping[str, tuple[Ints, Ints]],
+    query: Mapping[str, float],
+    lengths: Ints,
+    end: Ints,
+    subtree: NDArray[np.bool_],
 ) -> Lexical:
     """BM25 of nodes and of whole subtrees, each as a share of the best that a text could reach.
 
     :param postings: term → (positions in the pool, term frequencies), for the terms of the query that occur.
-    :param query: all terms of the query; one that occurs nowhere counts towards what could be reached.
+    :param query: all terms of the query with the weight of each (1 for an ordinary word). One that occurs nowhere
+        counts half towards what could be reached: it says that the match is not full, not which node is better.
     :param lengths: (n,) number of terms of each node.
     :param end: (n,) see the module.
     :param subtree: (n,) mask of the positions that count as subtrees.
@@ -96,18 +103,19 @@ def lexical(
     node_norm = _length_norm(lengths)
     subtree_norm = _length_norm(below)
     best_node = best_subtree = 0.0
-    for term in query:
+    for term, term_weight in query.items():
         positions, counts = postings.get(term, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
-        idf = _idf(n, len(positions))
-        best_node += idf
+        idf = term_weight * _idf(n, len(positions))
+        reach = 1.0 if len(positions) else ABSENT
+        best_node += reach * idf
         if len(positions):
             nodes[positions] += idf * _saturated(counts, node_norm[positions])
         if len(starts):
             frequencies = np.zeros(n, dtype=np.int64)
             frequencies[positions] = counts
             sums = _range_sums(frequencies, end)[starts]
-            group_idf = _idf(len(starts), int((sums > 0).sum()))
-            best_subtree += group_idf * (K1 + 1.0)
+            group_idf = term_weight * _idf(len(starts), int((sums > 0).sum()))
+            best_subtree += reach * group_idf * (K1 + 1.0)
             subtrees[starts] += group_idf * _saturated(sums, subtree_norm)
     return Lexical(
         np.minimum(nodes / best_node, 1.0), np.minimum(subtrees / best_subtree, 1.0) if len(starts) else subtrees
@@ -181,15 +189,16 @@ def base_relevance(
     return np.where(embedded, both, lexical)
 
 
-def relevance(base: Floats, tree: Floats, neighbour: Floats, coefficients: tuple[float, float]) -> Floats:
-    """``base + (1 - base) · (tree·t + neighbour·n)``: what surrounds a node can lift it, never lower it.
+def relevance(base: Floats, surroundings: Sequence[Floats], coefficients: Sequence[float]) -> Floats:
+    """``base + (1 - base) · Σ coefficient·signal``: what surrounds a node can lift it, never lower it.
 
     A full match stays 1 wherever it hangs, and a node's own mismatch leaves room for at most the sum of the
-    ``coefficients`` (tree, neighbour), which is capped at 1.
+    ``coefficients``, which is capped at 1.
+
+    :param surroundings: (n,) each: the tree's share, the neighbours', the speaker's.
     """
-    by_tree, by_neighbour = coefficients
-    lift = np.minimum(by_tree * tree + by_neighbour * neighbour, 1.0)
-    return base + (1.0 - base) * lift
+    lift = sum((c * signal for c, signal in zip(coefficients, surroundings, strict=True)), np.zeros(len(base)))
+    return base + (1.0 - base) * np.minimum(lift, 1.0)
 
 
 def blended(relevance: Floats, weight: Floats, omega: float, blend: str) -> Floats:

@@ -165,6 +165,14 @@ def query_terms(text: str) -> list[str]:
     return list(dict.fromkeys(found or terms(text)))
 
 
+def term_weight(term: str) -> float:
+    """How much a term of a question says, before how rare it is: 3 for codes, ids, paths and long numbers, else 1.
+
+    Somebody who types one of those means that one; around it stand words that many memories share.
+    """
+    return 3.0 if len(term) >= 4 and any(character.isdigit() for character in term) else 1.0
+
+
 def speaker(content: str, metadata: Mapping[str, Any]) -> str:
     """Who said a content, casefolded: the metadata's "speaker" or "role", else the name before its first colon.
 

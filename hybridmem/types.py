@@ -16,6 +16,7 @@ Namespace = tuple[str, ...]
 State = Literal["live", "archived", "superseded", "forgotten"]
 TaskStatus = Literal["open", "paused", "done", "failed"]
 Order = Literal["tree", "time", "score"]
+Format = Literal["text", "markdown", "messages", "json"]
 ScopeName = Literal["auto", "task", "namespace"]
 
 ROOT_TYPE = "root"
@@ -82,8 +83,10 @@ class ScoreDetails:
     """All parts of a score, so that it can be recomputed by hand with the coefficients of the configuration.
 
     ``relevance`` blends ``vector`` (calibrated cosine; None when there was no query vector or the node has none yet),
-    ``lexical`` (BM25, as a share of the best possible match), ``tree`` (the enclosing subtrees' relevance) and
-    ``neighbour`` (that of the siblings next to it). ``weight`` combines importance, recency, confidence, frequency.
+    ``lexical`` (BM25, as a share of the best possible match), ``tree`` (the enclosing subtrees' relevance),
+    ``neighbour`` (that of the siblings next to it) ``speaker`` (1 if the query names who said it)
+    and ``date`` (how near it is to a time that the query names).
+    ``weight`` combines importance, recency, confidence, frequency.
     ``cosine`` is the raw cosine similarity in [-1, 1].
     """
 
@@ -93,6 +96,8 @@ class ScoreDetails:
     lexical: float
     tree: float
     neighbour: float
+    speaker: float
+    date: float
     importance: float
     recency: float
     confidence: float
@@ -122,10 +127,12 @@ class Hit:
         """One line that says where the score comes from."""
         d = self.score_details
         vector = "pending" if d.vector is None else f"{d.vector:.2f}"
+        where = f" (in {self.path[-1]})" if self.path and d.tree > 0 else ""
+        said = (f", speaker {d.speaker:.0f}" if d.speaker else "") + (f", date {d.date:.2f}" if d.date else "")
         words = f" (words: {', '.join(self.matched_terms)})" if self.matched_terms else ""
         return (
             f"score {self.score:.3f} = relevance {d.relevance:.3f} [vector {vector}, lexical {d.lexical:.2f}{words}, "
-            f"tree {d.tree:.2f}, neighbour {d.neighbour:.2f}] with weight {d.weight:.3f} "
+            f"tree {d.tree:.2f}{where}, neighbour {d.neighbour:.2f}{said}] with weight {d.weight:.3f} "
             f"[importance {d.importance:.2f}, recency {d.recency:.2f}, confidence {d.confidence:.2f}, "
             f"frequency {d.frequency:.2f}]"
         )
@@ -143,11 +150,25 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Located:
+    """A subtree that a search located: its top node, the score in [0, 1], and how many nodes it has."""
+
+    id: str
+    title: str
+    score: float
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Ranked hits, best first; iterates and indexes like a list. ``warnings`` say what was degraded and why."""
+    """Ranked hits, best first; iterates and indexes like a list. ``warnings`` say what was degraded and why.
+
+    ``located`` is filled by ``trace=True``: the subtrees that the search located, best first.
+    """
 
     hits: tuple[Hit, ...]
     warnings: tuple[str, ...] = ()
+    located: tuple[Located, ...] = ()
 
     def __iter__(self) -> Any:
         return iter(self.hits)
@@ -159,15 +180,20 @@ class SearchResult:
         return self.hits[index]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"hits": [hit.to_dict() for hit in self.hits], "warnings": list(self.warnings)}
+        data: dict[str, Any] = {"hits": [hit.to_dict() for hit in self.hits], "warnings": list(self.warnings)}
+        if self.located:
+            data["located"] = [asdict(one) for one in self.located]
+        return data
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What goes into a prompt. ``tokens`` counts all of ``text``; ``hits`` are those shown, best first.
+    """What goes into a prompt. ``hits`` are those shown, best first.
 
-    ``ancestors`` is the chain root → active task as shown; ``dropped`` lists (id, reason) of hits that did not fit.
-    ``counter`` names what counted the tokens.
+    ``text`` is a string in every ``format``; for "messages" it is the JSON of the list that ``messages`` gives.
+    ``tokens`` counts all that is handed over: the text, for "messages" their contents. ``ancestors`` is the chain
+    root → active task as shown; ``dropped`` lists (id, reason) of hits that are not shown, ``shortened`` of shown ones
+    that are not whole. ``counter`` names what counted the tokens.
     """
 
     text: str
@@ -178,15 +204,24 @@ class Context:
     dropped: tuple[tuple[str, str], ...]
     counter: str
     warnings: tuple[str, ...] = ()
+    format: Format = "text"
+    shortened: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """For the format "messages" the chat messages, each with role and content; none for any other format."""
+        return json.loads(self.text) if self.format == "messages" else []
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            "format": self.format,
             "text": self.text,
             "tokens": self.tokens,
             "token_budget": self.token_budget,
             "hits": [hit.to_dict() for hit in self.hits],
             "ancestors": [node.to_dict() for node in self.ancestors],
             "dropped": [{"id": id_, "reason": reason} for id_, reason in self.dropped],
+            "shortened": [{"id": id_, "reason": reason} for id_, reason in self.shortened],
             "counter": self.counter,
             "warnings": list(self.warnings),
         }
@@ -236,8 +271,9 @@ class Checkpoint:
 class ResumePoint:
     """Everything an agent needs to go on. ``path`` is root → active task → active node, the root included.
 
-    ``interrupted`` is True when the last run of this agent ended without closing; ``last_operation`` is then what it
-    did last, and ``active_task.task.next_step`` what it was about to do.
+    ``interrupted`` is True when a run of this agent ended without closing, until a later one has been told so by
+    resume(), has written, and has closed in order; a single command in between does not clear it. ``last_operation`` is
+    what the agent did last, and ``active_task.task.next_step`` what it was about to do.
     """
 
     active_task: Node | None

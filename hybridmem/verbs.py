@@ -96,7 +96,8 @@ class TreeVerbs:
         :param occurred_at: when it happened, a datetime (naive means UTC) or ISO 8601 text; None: now.
         :param id: an id of your own, new in this namespace; None: one is made.
         :return: the node. An exact repeat of a fact, preference or decision under the same parent confirms the one
-            that is there (confidence and uses rise) and comes back with ``created=False``.
+            that is there (confidence and uses rise; its importance and metadata stay: use update() for those) and comes
+            back with ``created=False``.
         :raises InvalidInput: a value is wrong, or the content is blank; the message names the field.
         :raises NotFound: the parent does not exist in this namespace.
         """

@@ -231,7 +231,8 @@ class Writer:
             return tree.key(tx, namespace, decisions[0].id) if decisions else task
         found = tree.find(tx, namespace, parent)
         if found is None:
-            raise NotFound(f"parent: there is no node {parent!r} in this namespace")
+            words = ", ".join(PARENT_WORDS)
+            raise NotFound(f"parent: there is no node {parent!r} in this namespace; accepted are ids, and {words}")
         return found
 
     def rename(self, tx: sqlite3.Connection, key: Key, content: str) -> int:

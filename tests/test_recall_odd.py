@@ -35,7 +35,7 @@ class TestOddQueries:
             {"content": text}
             for text in ("财务退回，原因是发票信息不清晰", "the invoice was uploaded", "停机 AND 迁移")
         )
-        for result in (m.search(query), m.search(query, scope="task"), m.context(query)):
+        for result in (m.search(query), m.search(query, scope="namespace"), m.context(query)):
             assert result.warnings == ()
             json.dumps(result.to_dict(), allow_nan=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -220,3 +221,46 @@ class TestOperations:
         a.add("丙")
         assert [op.sequence for op in a.operations()] == [1, 2, 3]
         assert [op.sequence for op in b.operations()] == [1, 2]
+
+
+def test_an_interruption_is_told_until_a_run_that_knew_of_it_has_written_and_closed(
+    memory: Any, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    code = (
+        "import os, signal; from hybridmem import Memory\n"
+        "config = {'embedding': {'provider': 'hashing'}, 'index': {'background': False}}\n"
+        f"m = Memory.open({str(store)!r}, config=config)\n"
+        "m.start_task('企业报销任务 claim', next_step='通知用户'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+    def run(*, resume: bool, write: bool) -> bool | None:
+        with memory() as m:
+            told = m.resume().interrupted if resume else None
+            if write:
+                m.add("继续 going on")
+            return told
+
+    run(resume=False, write=True)  # somebody's single command
+    assert run(resume=True, write=False) is True  # somebody who only looks
+    assert run(resume=True, write=True) is True
+    assert run(resume=True, write=True) is False
+
+
+def test_a_chat_that_is_imported_again_or_has_grown_adds_only_what_is_new(memory: Any, tmp_path: Path) -> None:
+    m = memory()
+    m.start_task("对话 chat")
+    file = tmp_path / "chat.json"
+    messages = [
+        {"role": "user", "content": "你好 hello"},
+        {"role": "assistant", "content": "好"},
+        {"role": "user", "content": "好"},
+    ]
+    file.write_text(json.dumps(messages))
+    assert m.import_(file).added == 3
+    assert m.import_(file).added == 0
+    file.write_text(json.dumps([*messages, {"role": "assistant", "content": "好"}]))
+    assert m.import_(file).added == 1
+    m.start_task("另一个 another")
+    assert m.import_(file).added == 4, "under another task it is another chat"

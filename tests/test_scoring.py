@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybridmem import scoring
-from hybridmem.scoring import K1, MAX_LEVELS, VOTERS, B
+from hybridmem.scoring import ABSENT, K1, MAX_LEVELS, VOTERS, B
 
 unit = st.floats(0.0, 1.0)
 coefficient = st.floats(0.0, 10.0)
@@ -135,15 +135,17 @@ class TestRelevance:
         found = []
         for value in (low, high):
             signals[which] = value
-            found.append(float(scoring.relevance(*(one(s) for s in signals), (by_tree, by_neighbour))[0]))
+            found.append(
+                float(scoring.relevance(one(signals[0]), [one(s) for s in signals[1:]], (by_tree, by_neighbour))[0])
+            )
         assert 0.0 <= found[0] <= found[1] + SLACK
         assert found[1] <= 1.0 + SLACK
         assert found[1] >= signals[0] - SLACK, "what surrounds a node never lowers it"
 
     def test_a_full_match_stays_full_and_a_mismatch_can_be_lifted(self) -> None:
         base, tree, beside = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]), np.array([0.0, 1.0, 0.0])
-        assert scoring.relevance(base, tree, beside, (0.5, 0.4)).tolist() == pytest.approx([1.0, 0.9, 0.0])
-        assert scoring.relevance(base, tree, beside, (1.0, 1.0)).tolist() == [1.0, 1.0, 0.0]
+        assert scoring.relevance(base, (tree, beside), (0.5, 0.4)).tolist() == pytest.approx([1.0, 0.9, 0.0])
+        assert scoring.relevance(base, (tree, beside), (1.0, 1.0)).tolist() == [1.0, 1.0, 0.0]
 
     @moderate
     @given(unit, unit, coefficient, coefficient)
@@ -202,7 +204,7 @@ class TestLexical:
     def test_nodes_and_subtrees_are_bm25_of_their_texts(self, case: Any) -> None:
         """A subtree is one text: what its nodes say, put together."""
         parent, end, mask, query, counts, lengths, postings = case
-        found = scoring.lexical(postings, query, lengths, end, mask)
+        found = scoring.lexical(postings, dict.fromkeys(query, 1.0), lengths, end, mask)
         n = len(parent)
         texts = [[i] for i in range(n)]
         wholes = [[j for j in range(n) if j == i or i in chain(parent, j)] for i in range(n) if mask[i]]
@@ -220,7 +222,9 @@ class TestLexical:
                 math.log(1.0 + (len(groups) - c + 0.5) / (c + 0.5))
                 for c in (sum(1 for row in frequencies if row[k]) for k in range(len(query)))
             ]
-            expected = [min(score / (sum(idfs) * share), 1.0) for score in bm25(frequencies, sizes)]
+            reach = [1.0 if any(counts[term]) else ABSENT for term in query]
+            best = share * sum(r * idf for r, idf in zip(reach, idfs, strict=True))
+            expected = [min(score / best, 1.0) for score in bm25(frequencies, sizes)]
             assert values.tolist() == pytest.approx(expected)
         assert (found.subtrees[~mask] == 0).all()
         for values in (found.nodes, found.subtrees):
@@ -228,11 +232,11 @@ class TestLexical:
 
     def test_nothing_to_look_for_or_in_is_zero(self) -> None:
         none = np.zeros(0, dtype=np.int64)
-        assert scoring.lexical({}, ["词"], none, none, none.astype(bool)).nodes.shape == (0,)
+        assert scoring.lexical({}, {"词": 1.0}, none, none, none.astype(bool)).nodes.shape == (0,)
         two = np.array([1, 2])
-        found = scoring.lexical({}, [], two, two, np.array([True, False]))
+        found = scoring.lexical({}, {}, two, two, np.array([True, False]))
         assert found.nodes.tolist() == found.subtrees.tolist() == [0.0, 0.0]
-        assert scoring.lexical({}, ["没有"], two, two, np.array([True, False])).nodes.tolist() == [0.0, 0.0]
+        assert scoring.lexical({}, {"没有": 1.0}, two, two, np.array([True, False])).nodes.tolist() == [0.0, 0.0]
 
     def test_more_of_the_question_is_better_and_a_rare_word_says_more(self) -> None:
         lengths, end = np.full(4, 5), np.arange(1, 5)
@@ -240,7 +244,7 @@ class TestLexical:
             "发票": (np.array([0, 1, 2]), np.array([1, 1, 2])),
             "短信": (np.array([1]), np.array([1])),
         }
-        nodes = scoring.lexical(postings, ["发票", "短信"], lengths, end, np.zeros(4, bool)).nodes
+        nodes = scoring.lexical(postings, {"发票": 1.0, "短信": 1.0}, lengths, end, np.zeros(4, bool)).nodes
         assert nodes[1] > nodes[2] > nodes[0] > nodes[3] == 0.0
 
 
@@ -324,7 +328,7 @@ class TestTree:
             base = scoring.base_relevance(v, np.ones(n, bool), np.zeros(n), (1.0, 0.5))
             located = scoring.located(np.zeros(n), scoring.votes(v, parent, mask, 0.5), 0.5)
             share = scoring.tree_share(located, parent, mask, 0.5)
-            return scoring.relevance(base, share, scoring.neighbours(base, parent), (0.5, 0.4))
+            return scoring.relevance(base, (share, scoring.neighbours(base, parent)), (0.5, 0.4))
 
         assert (scores(better) >= scores(vector) - SLACK).all()
 
@@ -336,4 +340,4 @@ class TestTree:
         assert scoring.votes(base, parent, mask, 0.5).shape == (n,)
         assert scoring.tree_share(base, parent, mask, 0.5)[-1] > 0.9
         postings = {"词": (parent[1:], np.ones(n - 1, int))}
-        assert scoring.lexical(postings, ["词"], np.ones(n, int), end, mask).subtrees[0] > 0
+        assert scoring.lexical(postings, {"词": 1.0}, np.ones(n, int), end, mask).subtrees[0] > 0

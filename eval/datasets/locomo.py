@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from eval.datasets.files import find, read_json
+from eval.datasets.files import find, read_json, within
 from eval.types import Corpus, Dataset, Group, Item, Question
 from hybridmem.errors import InvalidInput
 
@@ -28,12 +28,12 @@ _SESSION = re.compile(r"session_(\d+)")
 
 
 def load(path: Path) -> Dataset:
-    """Reads ``locomo*.json`` or ``locomo*.json.gz``, given as the file or the folder that holds it.
+    """Reads ``locomo*.json`` or ``locomo*.json.gz``, given as the file, its folder, or a folder ``locomo`` above it.
 
     :raises NotFound: it is not there; the message says where to get it.
     :raises InvalidInput: it is not LoCoMo.
     """
-    file = find(path, ["locomo*.json", "locomo*.json.gz"], WHENCE)
+    file = find(within(path, "locomo"), ["locomo*.json", "locomo*.json.gz"], WHENCE)
     data, checksum = read_json(file)
     if not isinstance(data, list) or not data:
         raise InvalidInput(f"{file}: is not LoCoMo: expected a list of conversations. {WHENCE}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from eval.embedding import SharedEmbedder
-from eval.types import Corpus
+from eval.types import Corpus, Item, Moment
 from hybridmem.config import Config
 from hybridmem.ports import TokenCounter
 
@@ -21,17 +21,26 @@ class Setup:
     config: Config
     embedder: SharedEmbedder
     counter: TokenCounter
+    seed: int = 0
 
 
 class System(Protocol):
     """One way to remember. A failure inside (embedder, index) is raised, never returned as a miss."""
 
     def load(self, corpus: Corpus) -> None:
-        """Takes in one history, in place of the one before. The questions of the corpus must not be looked at."""
+        """Takes in the start of one history, ``corpus.items[: corpus.start]``, in place of the one before.
+
+        The questions of the corpus are there for ``start`` alone: neither their words nor their gold are in them.
+        """
+        ...
+
+    def advance(self, moment: Moment) -> None:
+        """Brings the memory to the moment of the next question: takes in what ``corpus.items[: moment.items]`` has
+        more. Called before each question; ``moment.items`` never falls within a history."""
         ...
 
     def search(self, question: str, k: int) -> list[str]:
-        """The ids of at most ``k`` items, best first, none twice."""
+        """The ids of at most ``k`` items in memory, best first, none twice."""
         ...
 
     def context(self, question: str, token_budget: int) -> tuple[str, list[str]]:
@@ -46,6 +55,12 @@ class System(Protocol):
 Factory = Callable[[Setup], System]
 
 
+def ranks(system: System) -> bool:
+    """Whether a system has an order to measure. One that shows all it has whatever the budget says ``ranks = False``:
+    it is never searched, and asked for one context only."""
+    return bool(getattr(system, "ranks", True))
+
+
 def fill(lines: Iterable[tuple[str, str]], token_budget: int, counter: TokenCounter) -> tuple[str, list[str]]:
     """The context of a baseline: ranked (id, line) pairs, best first, line by line until the budget is full.
 
@@ -55,7 +70,7 @@ def fill(lines: Iterable[tuple[str, str]], token_budget: int, counter: TokenCoun
     shown: list[str] = []
     used = 0
     for id_, line in lines:
-        cost = counter.count(line + "\n")
+        cost = _cost(counter, line)
         if used + cost <= token_budget:
             ids.append(id_)
             shown.append(line)
@@ -67,7 +82,18 @@ def fill(lines: Iterable[tuple[str, str]], token_budget: int, counter: TokenCoun
     return "\n".join(shown), ids
 
 
-def lines_of(corpus: Corpus, ids: Sequence[str]) -> list[tuple[str, str]]:
+def lines_of(items: Iterable[Item], ids: Sequence[str]) -> list[tuple[str, str]]:
     """(id, content) of these items, in the order of ``ids``."""
-    contents = {item.id: item.content for item in corpus.items}
+    contents = {item.id: item.content for item in items}
     return [(id_, contents[id_]) for id_ in ids]
+
+
+def _cost(counter: TokenCounter, line: str) -> int:
+    """Tokens of a line; the same lines are asked for at every question and budget, so each is counted once."""
+    key = (counter.name, line)
+    if key not in _COSTS:
+        _COSTS[key] = counter.count(line + "\n")
+    return _COSTS[key]
+
+
+_COSTS: dict[tuple[str, str], int] = {}

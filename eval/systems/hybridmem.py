@@ -1,11 +1,13 @@
-"""hybridmem itself: one namespace per history, a task per group under its root, the items as events below."""
+"""hybridmem itself: one namespace per history, its groups as a tree of tasks under the root, the items below them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timezone
+from itertools import groupby
 
 from eval.systems.base import Setup
-from eval.types import Corpus
+from eval.types import Corpus, Group, Moment
 from hybridmem import Memory
 from hybridmem.errors import HybridMemError
 
@@ -17,8 +19,10 @@ class TreeMemory:
     """A Memory in a temporary directory, asked as a user would ask it, with the configuration of the experiment.
 
     The history is lived through: its clock stands at the time of each group while that is written, and each group is a
-    task that is started and finished. So no task is active when the questions come, and it is then the time of the
-    newest item: recency means what it would mean to an agent that asks right after the last thing that happened.
+    task that is started under the task of its parent, and finished once its last item is in. A question is asked when
+    it is the time of the question or of the newest item, whichever is later; so recency means what it would mean to an
+    agent. The task of the group that the question is asked in is then the active one; for a question that names none
+    the active task is what reading left: none, once all are finished.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -27,39 +31,46 @@ class TreeMemory:
 
     def load(self, corpus: Corpus) -> None:
         self.close()
-        clock = _HistoryClock()
-        for group in corpus.groups[:1]:
-            clock.reach(group.time)
-        memory = self._memory = Memory.open(
+        self._corpus = corpus
+        self._groups = {group.id: group for group in corpus.groups}
+        self._types = sorted({item.type for item in corpus.items})
+        self._last: dict[str, int] = {}
+        for place, item in enumerate(corpus.items):
+            self._last.update((group.id, place) for group in self._upwards(item.group))
+        self._items: dict[str, str] = {}
+        self._tasks: dict[str, str] = {}
+        self._have = 0
+        self._clock = _HistoryClock()
+        for first in corpus.groups[:1]:
+            self._clock.reach(first.time)
+        self._memory = Memory.open(
             self._setup.directory / "store",
             namespace=("eval", corpus.id),
             config=self._setup.config,
             embedder=self._setup.embedder,
-            clock=clock,
+            clock=self._clock,
         )
-        self._items: dict[str, str] = {}
-        for group in corpus.groups:
-            items = [item for item in corpus.items if item.group == group.id]
-            clock.reach(group.time)
-            task = memory.start_task(group.title)
-            nodes = memory.add_many(
-                {"content": item.content, "type": "event", "parent": task, "occurred_at": item.time} for item in items
-            )
-            self._items.update((node.id, item.id) for node, item in zip(nodes, items, strict=True))
-            for item in items:
-                clock.reach(item.time)
-            memory.finish_task(task.id)
-        pending = memory.flush()
-        if pending:
-            raise HybridMemError(f"{pending} memories of {corpus.id} could not be indexed: {_reasons(memory)}")
+        self._take(corpus.start)
+
+    def advance(self, moment: Moment) -> None:
+        self._take(moment.items)
+        self._clock.reach(moment.time)
+        if moment.group:
+            memory, id_ = self._open(), self._task(moment.group)
+            task = memory.get(id_).task
+            if task is not None and task.status in ("done", "failed"):
+                memory.update_task(id_, status="open")
+            active = memory.active_task()
+            if active is None or active.id != id_:
+                memory.switch_task(id_)
 
     def search(self, question: str, k: int) -> list[str]:
-        result = self._open().search(question, k, types=["event"])
+        result = self._open().search(question, k, types=self._types, scope=self._scope(question))
         _refuse(result.warnings)
         return [self._items[hit.id] for hit in result if hit.id in self._items]
 
     def context(self, question: str, token_budget: int) -> tuple[str, list[str]]:
-        context = self._open().context(question, token_budget=token_budget)
+        context = self._open().context(question, token_budget=token_budget, scope=self._scope(question))
         _refuse(context.warnings)
         return context.text, [self._items[hit.id] for hit in context.hits if hit.id in self._items]
 
@@ -67,6 +78,48 @@ class TreeMemory:
         if self._memory is not None:
             self._memory.close()
             self._memory = None
+
+    def _scope(self, question: str) -> str:
+        """Where to look: everywhere. An ablation narrows it."""
+        return "auto"
+
+    def _take(self, items: int) -> None:
+        """Reads on until the first ``items`` of the history are in memory, and indexed."""
+        if items <= self._have:
+            return
+        memory = self._open()
+        for group_id, run in groupby(self._corpus.items[self._have : items], key=lambda item: item.group):
+            batch = list(run)
+            task = self._task(group_id)
+            self._clock.reach(self._groups[group_id].time)
+            nodes = memory.add_many(
+                {"content": item.content, "type": item.type, "parent": task, "occurred_at": item.time} for item in batch
+            )
+            self._items.update((node.id, item.id) for node, item in zip(nodes, batch, strict=True))
+            for item in batch:
+                self._clock.reach(item.time)
+            self._have += len(batch)
+            for group in self._upwards(group_id):
+                if self._last[group.id] < self._have:
+                    memory.finish_task(self._tasks[group.id])
+        pending = memory.flush()
+        if pending:
+            raise HybridMemError(f"{pending} memories of {self._corpus.id} could not be indexed: {_reasons(memory)}")
+
+    def _task(self, group_id: str) -> str:
+        """The id of the task of a group; started, with those above it, when it is not there yet."""
+        for group in reversed(list(self._upwards(group_id))):
+            if group.id not in self._tasks:
+                self._clock.reach(group.time)
+                above = self._tasks[group.parent] if group.parent else None
+                self._tasks[group.id] = self._open().start_task(group.title, parent=above).id
+        return self._tasks[group_id]
+
+    def _upwards(self, group_id: str) -> Iterator[Group]:
+        """A group and those above it, the nearest first."""
+        while group_id:
+            yield self._groups[group_id]
+            group_id = self._groups[group_id].parent
 
     def _open(self) -> Memory:
         if self._memory is None:

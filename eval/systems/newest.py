@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eval.systems.base import Setup, fill, lines_of
-from eval.types import Corpus
+from eval.systems.base import Setup, fill
+from eval.types import Corpus, Moment
 
 
 class NewestWindow:
@@ -13,13 +13,18 @@ class NewestWindow:
         self._counter = setup.counter
 
     def load(self, corpus: Corpus) -> None:
-        self._lines = lines_of(corpus, [item.id for item in reversed(corpus.items)])
+        self._corpus = corpus
+        self._have = corpus.start
+
+    def advance(self, moment: Moment) -> None:
+        self._have = moment.items
 
     def search(self, question: str, k: int) -> list[str]:
-        return [id_ for id_, _ in self._lines[:k]]
+        return [item.id for item in reversed(self._corpus.items[max(0, self._have - k) : self._have])]
 
     def context(self, question: str, token_budget: int) -> tuple[str, list[str]]:
-        return fill(self._lines, token_budget, self._counter)
+        newest_first = ((item.id, item.content) for item in reversed(self._corpus.items[: self._have]))
+        return fill(newest_first, token_budget, self._counter)
 
     def close(self) -> None:
         """Holds nothing."""

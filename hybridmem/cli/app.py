@@ -31,7 +31,7 @@ HELP = "Memory for long-running AI agents: a weighted tree in SQLite, embeddings
 EPILOG = (
     "Exit codes: 0 success, also of an empty search; 2 usage or a wrong value; 3 configuration; 4 not found; "
     "5 store busy; 6 version conflict; 7 store damaged; 8 no embedding model; 9 no vector index; 10 store full or "
-    "read-only; 130 Ctrl-C; 143 SIGTERM; 1 anything else."
+    "read-only; 130 Ctrl-C; 141 closed pipe; 143 SIGTERM; 1 anything else."
 )
 
 
@@ -122,7 +122,9 @@ def _run(given: list[str]) -> int:
         return _fail(type(error).__name__, str(error), error.exit_code)
     except BrokenPipeError:
         raise
-    except SystemExit as end:  # typer's answer to a closed pipe
+    except SystemExit as end:  # typer's and rich's answer to a closed pipe
+        if isinstance(end.__context__, BrokenPipeError):
+            raise end.__context__ from None
         return end.code if isinstance(end.code, int) else 1
     except Exception as error:
         usage = getattr(error, "format_message", None)

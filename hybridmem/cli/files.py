@@ -9,6 +9,7 @@ import typer
 from hybridmem.cli.memories import index_if_many
 from hybridmem.cli.options import Options, command
 from hybridmem.cli.output import Reply, one_line
+from hybridmem.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,9 +48,11 @@ def import_(
 def export(
     options: Options,
     file: File,
-    format: Annotated[str, typer.Option("--format", help="jsonl (loses nothing) or tree (plain tree JSON).")] = "jsonl",
+    format: Annotated[str, typer.Option("--format", help="jsonl (every field) or tree (plain tree JSON).")] = "jsonl",
 ) -> Reply:
     """Write all memories of the namespace to a file, whole or not at all."""
+    if file == "-":
+        raise InvalidInput("file: an export goes to a file, whole or not at all; name one, and print it with cat")
     with options.open() as memory:
         nodes = memory.export(file, format=format)
     data = {"file": file, "format": format, "nodes": nodes}
@@ -72,9 +75,9 @@ def stats(options: Options) -> Reply:
             "open tasks": found.open_tasks,
             "depth": found.depth,
             "operations": f"{found.operations}, checkpoints {found.checkpoints}",
-            "vectors": f"{found.vectors}, waiting {found.pending}, failed {len(found.stuck)}",
+            "vectors": f"{found.vectors} of {found.nodes}, failed {len(found.stuck)}",
+            "Chroma": f"{found.index}, {found.pending} memories wait for it",
             "model": found.embedding_model or "not chosen yet: the first search or hybridmem index does",
-            "index": found.index,
             "size": f"{found.size_bytes / 1e6:.1f} MB",
         }
         for name, value in rows.items():

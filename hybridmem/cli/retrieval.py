@@ -56,19 +56,23 @@ def context(
     ] = None,
     order: Annotated[Optional[str], typer.Option("--order", help="tree, time or score.")] = None,  # noqa: UP045
     scope: Scope = "auto",
+    format: Annotated[Optional[str], typer.Option("--format", help="text, markdown, messages or json.")] = None,  # noqa: UP045
 ) -> Reply:
     """Print what belongs into a prompt, within a token budget.
 
     The number of tokens goes to stderr.
     """
     text = None if query is None else given_text("query", query)
+    from hybridmem.packing import OVER_BUDGET
+
     with options.open() as memory:
-        found = memory.context(text, token_budget=budget, order=order, scope=scope)
+        found = memory.context(text, token_budget=budget, order=order, scope=scope, format=format)
 
     def show(screen: Console) -> None:
         # A prompt is piped on unchanged; only a terminal is protected from what a text may contain.
         sys.stdout.write((visible(found.text) if screen.is_terminal else found.text) + "\n")
-        dropped = f", {len(found.dropped)} hits not shown" if found.dropped else ""
+        left = sum(reason == OVER_BUDGET for _, reason in found.dropped)
+        dropped = f", {left} more did not fit" if left else ""
         print(f"{found.tokens} of {found.token_budget} tokens ({found.counter}){dropped}", file=sys.stderr)
 
     return Reply(found.to_dict(), show, found.warnings)

@@ -37,6 +37,8 @@ class Pool:
     uses: Ints
     active_at: Ints
     lengths: Ints
+    speakers: NDArray[np.str_]
+    created_at: Ints
     embedded: NDArray[np.bool_]
     vectors: Vectors
     mean: Vectors
@@ -118,7 +120,7 @@ class Views:
 
 
 def _pool(rows: Sequence[tuple[Any, ...]], vectors: Vectors) -> Pool:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 11
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 13
     parent, end = _ranges(columns[9])
     embedded = np.any(vectors != 0, axis=1) if vectors.shape[1] else np.zeros(len(rows), dtype=np.bool_)
     mean = vectors[embedded].mean(axis=0) if embedded.any() else np.zeros(vectors.shape[1], dtype=np.float32)
@@ -133,6 +135,8 @@ def _pool(rows: Sequence[tuple[Any, ...]], vectors: Vectors) -> Pool:
         uses=np.array(columns[6], dtype=np.int64),
         active_at=np.array(columns[7], dtype=np.int64),
         lengths=np.array(columns[8], dtype=np.int64),
+        speakers=np.array(columns[11], dtype=np.str_),
+        created_at=np.array(columns[12], dtype=np.int64),
         embedded=embedded,
         vectors=vectors,
         mean=mean,

@@ -142,6 +142,7 @@ _FIRST = (
         agent TEXT NOT NULL,
         process TEXT NOT NULL,                 -- host, pid and start time: tells a dead process from a living one
         opened_at INTEGER NOT NULL,
+        resumed INTEGER NOT NULL DEFAULT 0 CHECK (resumed IN (0, 1)), -- 1: it knew that one before it was cut off
         closed_at INTEGER                      -- NULL: still open, or it died
     ) STRICT""",
     "CREATE INDEX session_agent ON session (namespace_id, agent, id)",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, dump, from_micros, subtree_range, to_node
@@ -159,15 +158,6 @@ def last_checkpoint(tx: sqlite3.Connection, namespace: int) -> tuple[int, int]:
 # Sessions
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """One run of an agent: ``process`` says which process, ``closed`` whether it ended by close()."""
-
-    id: int
-    process: str
-    closed: bool
-
-
 def open_session(tx: sqlite3.Connection, namespace: int, agent: str, process: str, at: int) -> int:
     cursor = tx.execute(
         "INSERT INTO session (namespace_id, agent, process, opened_at) VALUES (?, ?, ?, ?)",
@@ -177,18 +167,21 @@ def open_session(tx: sqlite3.Connection, namespace: int, agent: str, process: st
     return cursor.lastrowid
 
 
-def close_session(tx: sqlite3.Connection, session: int, at: int) -> None:
-    tx.execute("UPDATE session SET closed_at = ? WHERE id = ?", (at, session))
+def close_session(tx: sqlite3.Connection, session: int, at: int, *, resumed: bool) -> None:
+    """Notes that a run ended in order, and whether it had been told that an earlier one had not."""
+    tx.execute("UPDATE session SET closed_at = ?, resumed = ? WHERE id = ?", (at, resumed, session))
 
 
-def last_session(tx: sqlite3.Connection, namespace: int, agent: str, *, before: int | None) -> Session | None:
-    """The newest session of an agent, or the newest before the one with id ``before``."""
-    row = tx.execute(
-        """SELECT id, process, closed_at IS NOT NULL FROM session
-        WHERE namespace_id = ? AND agent = ? AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT 1""",
-        (namespace, agent, before, before),
-    ).fetchone()
-    return Session(row[0], row[1], bool(row[2])) if row else None
+def unclosed_sessions(tx: sqlite3.Connection, namespace: int, agent: str, *, before: int | None) -> list[str]:
+    """The processes of the runs of an agent (those before session ``before``) that did not close and that no later run
+    has taken up: one that was told of it, wrote, and closed in order."""
+    rows = tx.execute(
+        """SELECT process FROM session WHERE namespace_id = ? AND agent = ? AND closed_at IS NULL
+        AND (? IS NULL OR id < ?) AND id > (SELECT coalesce(max(id), 0) FROM session
+            WHERE namespace_id = ? AND agent = ? AND resumed = 1 AND closed_at IS NOT NULL)""",
+        (namespace, agent, before, before, namespace, agent),
+    )
+    return [row[0] for row in rows]
 
 
 # Counting

@@ -6,6 +6,7 @@ and addresses nodes of one namespace only: ``namespace`` is part of every lookup
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -62,7 +63,7 @@ def insert(
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             node_id, namespace, uid, parent.id if parent else None, path, depth, type, revision, content_key(content),
-            importance, confidence, uses, pinned, state, agent, terms, speaker, created_at, created_at, created_at,
+            importance, confidence, uses, pinned, state, agent, terms, speaker, created_at, at, created_at,
         ),
     )  # fmt: skip
     if parent:
@@ -223,6 +224,16 @@ def nodes(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Node]:
         (dump(list(ids)),),
     )
     return {row[0]: to_node(row[1:]) for row in rows}
+
+
+def metadata(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The metadata of nodes that have any, by internal id."""
+    rows = tx.execute(
+        """SELECT n.id, r.metadata FROM node n JOIN revision r ON r.id = n.revision_id
+        WHERE n.id IN (SELECT value FROM json_each(?)) AND r.metadata != '{}'""",
+        (dump(list(ids)),),
+    )
+    return {row[0]: json.loads(row[1]) for row in rows}
 
 
 def children(tx: sqlite3.Connection, key: Key, *, offset: int = 0, limit: int | None = None) -> list[Node]:

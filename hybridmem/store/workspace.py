@@ -41,6 +41,8 @@ class Workspace:
         self.config = config
         self.clock = clock
         self.session: int | None = None
+        #: Whether this run has been told that an earlier one was cut off.
+        self.resumed = False
         self.id = self._find_or_make(create)
 
     @property

@@ -46,6 +46,8 @@ _PRELUDE = f"""
 import json, os, signal, sys, threading, time
 from pathlib import Path
 from hybridmem import *
+# A shell that starts tests in the background has them ignore Ctrl-C, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 CONFIG = json.loads({json.dumps(json.dumps(CONFIG))})
 QUIET = json.loads({json.dumps(json.dumps(QUIET))})
 def say(value):

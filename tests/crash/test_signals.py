@@ -89,7 +89,7 @@ def test_ctrl_c_in_the_middle_of_writing_leaves_whole_operations_and_a_usable_ha
             while True:
                 written.append([node.id for node in memory.add_many([{"content": f"一批 batch {len(written)}"}] * 20)])
         except KeyboardInterrupt:
-            pass
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         memory.add("之后 after", id="after")
         memory.close()
         say(written)

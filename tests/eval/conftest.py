@@ -96,11 +96,11 @@ def data_folder(tmp_path: Path, sample: list[dict[str, Any]]) -> Path:
 
 @pytest.fixture
 def experiment_file(tmp_path: Path) -> Path:
-    """All four systems with the hashing embedder, and cut-offs below the sample's 16 turns."""
+    """Four systems with the hashing embedder, and cut-offs below the sample's 16 turns."""
     file = tmp_path / "tiny.yaml"
     file.write_text(
-        "name: tiny\ndataset: locomo\nsystems: [hybridmem, chroma, bm25, newest]\nks: [1, 5, 10]\ntoken_budget: 120\n"
-        "seed: 7\nmemory:\n  embedding: {provider: hashing}\n  index: {background: false}\n",
+        "name: tiny\ndatasets: locomo\nsystems: [hybridmem, chroma, bm25, newest]\nks: [1, 5, 10]\nbudgets: [60, 120]\n"
+        "seeds: 7\nmemory:\n  embedding: {provider: hashing}\n  index: {background: false}\n",
         encoding="utf-8",
     )
     return file

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval import metrics
+from eval import metrics, significance
 from hybridmem.errors import InvalidInput
 
 GOLD = ["a", "b", "c"]
@@ -97,20 +98,78 @@ def test_a_k_that_returns_everything_is_refused() -> None:
         metrics.check_k(0, 10, "conv-1")
 
 
-def test_the_interval_is_the_same_for_the_same_seed_and_holds_the_mean() -> None:
-    values = [0.0] * 40 + [1.0] * 60
-    low, high = metrics.bootstrap_interval(values, seed=1)
-    assert (low, high) == metrics.bootstrap_interval(values, seed=1)
-    assert (low, high) != metrics.bootstrap_interval(values, seed=2, samples=50)
-    assert low < 0.6 < high
-    # The normal approximation: 1.96 * sqrt(0.6 * 0.4 / 100) = 0.096.
-    assert (high - low) / 2 == pytest.approx(0.096, abs=0.015)
+class TestGroups:
+    def test_a_group_stands_where_its_best_item_stands_and_once(self) -> None:
+        group_of = {"t1": "s1", "t2": "s1", "t3": "s2", "t4": "会话三"}
+        assert metrics.group_ranking(["t3", "t2", "t4", "t1"], group_of) == ["s2", "s1", "会话三"]
+        assert metrics.group_ranking([], group_of) == []
+
+    def test_several_found_items_of_one_group_are_one_find(self) -> None:
+        ranked = metrics.group_ranking(["t1", "t2", "t3"], {"t1": "s1", "t2": "s1", "t3": "s2"})
+        assert metrics.recall(ranked, ["s1", "s2", "s3"], 2) == pytest.approx(2 / 3)
+        assert metrics.all_found(ranked, ["s1"], 1) == 1.0
 
 
-def test_an_interval_of_equal_values_has_no_width() -> None:
-    assert metrics.bootstrap_interval([0.5, 0.5, 0.5], seed=0) == (0.5, 0.5)
-    with pytest.raises(InvalidInput):
-        metrics.bootstrap_interval([], seed=0)
+class TestIntervals:
+    VALUES = np.array([0.0] * 40 + [1.0] * 60)
+
+    def _interval(self, values: np.ndarray, seed: int) -> tuple[float, float]:
+        ((low, high),) = significance.intervals(values[:, None], seed=seed)
+        return float(low), float(high)
+
+    def test_same_seed_same_interval_around_the_mean(self) -> None:
+        low, high = self._interval(self.VALUES, 1)
+        assert (low, high) == self._interval(self.VALUES, 1)
+        assert low < 0.6 < high
+        # The normal approximation: 1.96 * sqrt(0.6 * 0.4 / 100) = 0.096.
+        assert (high - low) / 2 == pytest.approx(0.096, abs=0.015)
+
+    def test_equal_values_have_no_width(self) -> None:
+        low, high = self._interval(np.full(3, 0.5), 0)
+        assert low == pytest.approx(0.5)
+        assert high == pytest.approx(0.5)
+
+    def test_questions_without_a_value_are_not_zeros(self) -> None:
+        holes = np.concatenate([self.VALUES, np.full(100, np.nan)])
+        low, high = self._interval(holes, 3)
+        assert low < 0.6 < high
+        assert low > 0.45
+        assert np.isnan(significance.intervals(np.full((5, 1), np.nan), seed=0)).all()
+
+    def test_nothing_has_no_interval(self) -> None:
+        with pytest.raises(InvalidInput):
+            significance.intervals(np.empty((0, 1)), seed=0)
+
+
+class TestPairedTest:
+    def _p(self, differences: list[float], seed: int = 0) -> float:
+        return float(significance.p_values(np.array(differences)[:, None], seed=seed)[0])
+
+    def test_by_hand(self) -> None:
+        # Five differences of 1: only all plus and all minus are as far out, 2 of 32.
+        assert self._p([1.0] * 5) == pytest.approx(2 / 32, abs=0.01)
+        # Questions that both systems answer alike have no say, nor have those that say nothing.
+        assert self._p([1.0] * 5 + [0.0] * 50 + [float("nan")] * 9) == pytest.approx(2 / 32, abs=0.01)
+
+    def test_alike_is_one_and_both_directions_weigh_the_same(self) -> None:
+        assert self._p([0.0] * 20) == 1.0
+        assert self._p([0.5, -0.5] * 10) == 1.0
+        up = [1.0] * 15 + [-1.0] * 5
+        assert self._p(up) == self._p([-value for value in up])
+
+    def test_a_clear_difference_is_never_quite_certain(self) -> None:
+        assert self._p([1.0] * 200) == pytest.approx(1 / 10_001)
+
+    def test_same_seed_same_p(self) -> None:
+        values = [1.0] * 12 + [-1.0] * 6
+        assert self._p(values, 4) == self._p(values, 4)
+        assert self._p(values, 4) != self._p(values, 5)
+
+    def test_without_a_difference_p_is_below_a_twentieth_about_once_in_twenty(self) -> None:
+        generator = np.random.default_rng(2)
+        table = generator.choice([-1.0, 0.0, 1.0], size=(60, 400))
+        share = float((significance.p_values(table, seed=1) < 0.05).mean())
+        assert 0.01 < share < 0.09
 
 
 def test_compression_is_what_was_saved_of_the_full_history() -> None:

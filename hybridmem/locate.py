@@ -1,0 +1,142 @@
+"""Where a search looks: the scope, and in a big one the subtrees that the best hits point to.
+
+Up to ``index.exact_limit`` nodes in scope all of them are the pool. Above it Chroma's nearest and the lexical index
+find the subtrees, and only those, with the loose hits, are scored. Nothing that Chroma says is used without being read
+again from SQLite in this namespace.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Sequence
+
+import numpy as np
+
+from hybridmem import inputs
+from hybridmem.errors import IndexUnavailable, NotFound, StoreBusy, StoreFull
+from hybridmem.index.view import Pool, Views
+from hybridmem.indexing import Indexer
+from hybridmem.ports import Vectors
+from hybridmem.ranking import Postings
+from hybridmem.store import lexical, points, tree
+from hybridmem.store.rows import Key
+from hybridmem.store.workspace import Workspace
+
+logger = logging.getLogger("hybridmem")
+
+#: Chroma's nearest that are asked for when a scope is too big to be scored whole.
+NEAREST = 200
+#: With fewer of them inside the scope than this, the scope is scored whole.
+NEAREST_INSIDE = 50
+#: Lexical hits taken as loose candidates then, the rarest terms first.
+LEXICAL_CANDIDATES = 500
+#: Reciprocal rank fusion (Cormack, Clarke and Büttcher 2009) adds 60 to a rank; less here, since the first few matter.
+RANK_OFFSET = 10.0
+
+
+class Locator:
+    """Finds the pool of a search in one workspace. Not thread-safe: the handle locks around :meth:`gather`."""
+
+    def __init__(self, workspace: Workspace, indexer: Indexer) -> None:
+        self._workspace = workspace
+        self._indexer = indexer
+        self._views = Views(workspace.id)
+
+    def scope(self, tx: sqlite3.Connection, scope: str) -> Key:
+        """The node at and below which to search.
+
+        :raises NotFound: ``scope`` is neither auto, task, namespace nor an id here; or "task" without an active task.
+        """
+        if scope in ("auto", "namespace"):
+            return self._workspace.root(tx)
+        if scope == "task":
+            task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
+            if task_id is None:
+                raise NotFound("scope: this agent has no active task; start one, or search with scope='auto'")
+            return tree.by_id(tx, task_id)
+        found = tree.find(tx, self._workspace.id, inputs.name("scope", scope))
+        if found is None:
+            raise NotFound(f"scope: must be auto, task, namespace or the id of a node; there is no node {scope!r}")
+        return found
+
+    def nearest(self, scope: str, vector: Vectors | None) -> list[int] | None:
+        """Chroma's nearest internal ids, best first, if the scope is too big to score whole; None: score it whole.
+
+        Asked outside of any transaction: opening the index may write to the store.
+        """
+        with self._workspace.read() as tx:
+            path, limit = self.scope(tx, scope).path, self._workspace.config.index.exact_limit
+            if tree.count_below(tx, path, limit + 1) <= limit:
+                return None
+        if vector is None:
+            return []
+        try:
+            found = self._indexer.query(self._workspace.id, vector, NEAREST)
+        except (IndexUnavailable, StoreBusy, StoreFull) as error:  # opening the index may have to write
+            logger.info("searching exactly: %s", error)
+            return None
+        with self._workspace.read() as tx:
+            inside = sum(key.path.startswith(path) for key in tree.keys(tx, found))
+        # In a branch that is far from the query Chroma's nearest lie outside: then only looking at all of it is right.
+        return found if inside >= min(NEAREST_INSIDE, len(found)) else None
+
+    def gather(
+        self, tx: sqlite3.Connection, base: Key, nearest: list[int] | None, terms: Sequence[str]
+    ) -> tuple[Pool, Postings]:
+        """The pool to score, and the postings of the query's terms in it."""
+        found = lexical.postings(tx, self._workspace.id, terms)
+        pool = self._views.subtree(tx, base.path) if nearest is None else self._located(tx, base, nearest, found)
+        postings = {}
+        for term, rows in found.items():
+            positions = pool.positions([row[0] for row in rows])
+            inside = positions >= 0
+            if inside.any():
+                counts = np.array([row[1] for row in rows], dtype=np.int64)
+                postings[term] = (positions[inside], counts[inside])
+        return pool, postings
+
+    def these(self, tx: sqlite3.Connection, ids: Sequence[int]) -> Pool:
+        """Just these nodes."""
+        return self._views.selection(tx, [], ids)
+
+    def _located(
+        self, tx: sqlite3.Connection, base: Key, nearest: list[int], found: dict[str, list[tuple[int, int]]]
+    ) -> Pool:
+        """Too many nodes to score all: the nearest by vector, the lexical hits, and the subtrees they hang in."""
+        inside = self._inside(tx, base, nearest)
+        for rows in sorted(found.values(), key=len):  # the rarest terms say most
+            if len(inside) >= NEAREST + LEXICAL_CANDIDATES:
+                break
+            inside |= self._inside(tx, base, [row[0] for row in rows], limit=LEXICAL_CANDIDATES)
+        paths = self._best_subtrees(tx, base, list(inside.values()))
+        return self._views.selection(tx, paths, list(inside))
+
+    def _inside(
+        self, tx: sqlite3.Connection, base: Key, ids: Sequence[int], limit: int | None = None
+    ) -> dict[int, Key]:
+        """The first ``limit`` of these nodes that lie in the scope, in the given order."""
+        if base.parent_id is None:  # everything does
+            ids = ids[:limit]
+        found = {key.id: key for key in tree.keys(tx, ids) if key.path.startswith(base.path)}
+        kept = [one for one in dict.fromkeys(ids) if one in found][:limit]
+        return {one: found[one] for one in kept}
+
+    def _best_subtrees(self, tx: sqlite3.Connection, base: Key, hits: Sequence[Key]) -> list[str]:
+        """The paths of the parents that most of the best hits share (reciprocal ranks), while they fit the limit."""
+        parents = tree.parents(tx, [key.id for key in hits])
+        votes: dict[int, float] = {}
+        for rank, key in enumerate(hits):
+            parent = parents.get(key.id)
+            if parent is not None and parent.depth > base.depth:
+                votes[parent.id] = votes.get(parent.id, 0.0) + 1.0 / (rank + RANK_OFFSET)
+        by_id = {parent.id: parent for parent in parents.values()}
+        room = self._workspace.config.index.exact_limit or NEAREST
+        most = self._workspace.config.retrieval.located_subtrees
+        paths: list[str] = []
+        for parent_id in sorted(votes, key=lambda one: -votes[one])[:most]:
+            size = tree.count_below(tx, by_id[parent_id].path, room + 1)
+            if size <= room:
+                paths.append(by_id[parent_id].path)
+                room -= size
+        return paths

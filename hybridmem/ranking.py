@@ -1,0 +1,147 @@
+"""From a pool of nodes and a question to scores: every signal of every node, by the formulas of hybridmem.scoring.
+
+No I/O: the pool has been gathered (hybridmem.locate), the question embedded, the time passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridmem import scoring
+from hybridmem.config import RetrievalConfig, WeightConfig
+from hybridmem.dates import Interval, closeness
+from hybridmem.index.exact import cosine, top_k
+from hybridmem.index.view import Pool
+from hybridmem.ports import Calibration, Vectors
+from hybridmem.scoring import Floats, Ints
+from hybridmem.text import named, term_weight
+
+#: Weight of the model's own mean against the pool's, in nodes: a handful of memories has no mean worth the name.
+MEAN_PRIOR = 20.0
+
+#: Term → (positions in the pool, term frequencies).
+Postings = Mapping[str, tuple[Ints, Ints]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, as the ranking needs it.
+
+    ``text`` None: nothing is asked, the weights alone rank. ``vector`` (d,) None: no model, or it failed.
+    ``prior`` is the internal id of the active task, preferred a little; None: no preference. ``moments`` are the times
+    that the question names.
+    """
+
+    text: str | None
+    terms: Sequence[str]
+    vector: Vectors | None
+    prior: int | None
+    moments: Sequence[Interval] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """All parts of the scores of a pool, (n,) each; ``vector`` and ``cosine`` are None without a query vector.
+
+    ``located`` is the score of each subtree, 0 for what is none.
+    """
+
+    score: Floats
+    relevance: Floats
+    weight: Floats
+    vector: Floats | None
+    cosine: Floats | None
+    lexical: Floats
+    located: Floats
+    tree: Floats
+    neighbour: Floats
+    speaker: Floats
+    date: Floats
+    recency: Floats
+    frequency: Floats
+
+
+def rank(
+    pool: Pool,
+    postings: Postings,
+    question: Question,
+    calibration: Calibration | None,
+    retrieval: RetrievalConfig,
+    weights: WeightConfig,
+    now: int,
+) -> Signals:
+    """Every signal of every node in the pool; ``now`` in microseconds since 1970 UTC."""
+    subtree = pool.subtree
+    query = {term: term_weight(term) for term in question.terms}
+    match = scoring.lexical(postings, query, pool.lengths, pool.end, subtree)
+    raw, vector = _vector(pool, question.vector, calibration)
+    base = scoring.base_relevance(vector, pool.embedded, match.nodes, (retrieval.vector, retrieval.lexical))
+    votes = scoring.votes(base if vector is None else vector, pool.parent, subtree, retrieval.tree_decay)
+    located = scoring.located(match.subtrees, votes, retrieval.vote_share)
+    if question.prior is not None:
+        place = pool.positions([question.prior])[0]
+        if place >= 0:
+            located[place] = min(1.0, located[place] + retrieval.active_task_prior)
+    share = scoring.tree_share(located, pool.parent, subtree, retrieval.tree_decay)
+    beside = scoring.neighbours(base, pool.parent)
+    said = _speaker(pool, question.text)
+    then = closeness(pool.created_at, question.moments)
+    surroundings = (share, beside, said, then)
+    coefficients = (retrieval.tree, retrieval.neighbour, retrieval.speaker, retrieval.date)
+    relevance = scoring.relevance(base, surroundings, coefficients)
+    recency, frequency, weight = weigh(pool, weights, now)
+    score = weight
+    if question.text is not None:
+        score = scoring.blended(relevance, weight, retrieval.omega, retrieval.blend)
+    return Signals(
+        score, relevance, weight, vector, raw, match.nodes, located, share, beside, said, then, recency, frequency
+    )
+
+
+def weigh(pool: Pool, weights: WeightConfig, now: int) -> tuple[Floats, Floats, Floats]:
+    """(recency, frequency, weight) of each node at this moment; ``now`` in microseconds since 1970 UTC."""
+    kinds, places = np.unique(pool.types, return_inverse=True)
+    by_type = weights.half_life_days_by_type
+    days = np.array([by_type.get(str(kind), weights.half_life_days) for kind in kinds], dtype=np.float64)
+    age = (now - pool.active_at) / 1e6
+    recency = scoring.recency(age, days[places] * 86_400.0 if len(kinds) else np.zeros(0))
+    frequency = scoring.frequency(pool.uses)
+    coefficients = (weights.importance, weights.recency, weights.confidence, weights.frequency)
+    return recency, frequency, scoring.weight(pool.importance, recency, pool.confidence, frequency, coefficients)
+
+
+def best(score: Floats, eligible: NDArray[np.bool_], k: int) -> list[int]:
+    """The positions of the ``k`` best eligible nodes, best first; ties keep the order of the tree."""
+    return [int(i) for i in top_k(np.where(eligible, score, -1.0), k) if eligible[i]]
+
+
+def _vector(pool: Pool, vector: Vectors | None, calibration: Calibration | None) -> tuple[Floats | None, Floats | None]:
+    """(cosine, calibrated) of each node to the query; calibrated after the common direction of the texts is taken out
+    of both. Sentence models crowd all texts into one cone; what is left without it tells them apart (Mu and Viswanath
+    2018, "All-but-the-Top"): LoCoMo development recall@10 by vectors alone 59.2 against 53.2.
+    """
+    if vector is None or calibration is None or not pool.embedded.any():
+        return None, None
+    raw = cosine(pool.vectors, vector).astype(np.float64)
+    count = float(pool.embedded.sum())
+    mean = (count * pool.mean + MEAN_PRIOR * calibration.mean) / (count + MEAN_PRIOR)
+    centred = pool.vectors - mean
+    query = vector - mean
+    norms = np.linalg.norm(centred, axis=1) * np.linalg.norm(query)
+    cosines = np.divide(centred @ query, norms, out=np.zeros(len(pool)), where=norms > 1e-9)
+    scaled = scoring.calibrated(cosines, calibration.floor, calibration.ceiling)
+    # Rounded, since a row's place in the matrix changes the last bits, and equal texts must score alike.
+    return raw, np.where(pool.embedded, np.round(scaled, 6), 0.0)
+
+
+def _speaker(pool: Pool, text: str | None) -> Floats:
+    """(n,) 1 for what was said by somebody whom the question names, unless it names everybody."""
+    speakers = set(pool.speakers.tolist()) - {""}
+    said = named(text, speakers) if text is not None else set()
+    if not said or said == speakers:
+        return np.zeros(len(pool))
+    return np.isin(pool.speakers, sorted(said)).astype(np.float64)
