@@ -79,7 +79,7 @@ class Recall:
             floor=settings.relevance_floor,
         )
         warnings = found.warnings
-        if not packed.text and (found.hits or len(chain) > 1):
+        if not packed.shown and not packed.ancestors and (found.hits or len(chain) > 1):
             warnings = (*warnings, f"a token_budget of {budget} has no room for anything; give more")
         return Context(
             text=packed.text,

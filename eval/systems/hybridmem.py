@@ -72,7 +72,10 @@ class TreeMemory:
     def context(self, question: str, token_budget: int) -> tuple[str, list[str]]:
         context = self._open().context(question, token_budget=token_budget, scope=self._scope(question))
         _refuse(context.warnings)
-        return context.text, [self._items[hit.id] for hit in context.hits if hit.id in self._items]
+        cut = {id_ for id_, _ in context.shortened}  # what is not shown whole may lack the very sentence
+        return context.text, [
+            self._items[hit.id] for hit in context.hits if hit.id in self._items and hit.id not in cut
+        ]
 
     def close(self) -> None:
         if self._memory is not None:
