@@ -34,6 +34,24 @@ from hybridmem.ports import TokenCounter
 from hybridmem.types import Format, Hit, Order
 
 
+class JoiningCosts:
+    """A counter for which lines cost more together than each alone, as no honest sum of prices foresees."""
+
+    name = "joining"
+
+    def count(self, text: str) -> int:
+        lines = text.count("\n") + 1 if text else 0
+        return len(text.split()) + lines**4
+
+
+@pytest.mark.parametrize("budget", [5, 30, 60, 100, 200, 300, 1000])
+def test_the_budget_holds_even_if_lines_cost_more_together_than_alone(budget: int) -> None:
+    hits = [hit(f"财务退回 invoice {number} was returned") for number in range(40)]
+    result = packed(hits, budget, counter=JoiningCosts())
+    assert result.tokens == JoiningCosts().count(result.text) <= budget
+    assert len(result.shown) + len(result.dropped) == 40
+
+
 class TestSelection:
     def test_a_memory_of_the_chain_is_not_shown_twice(self) -> None:
         result = packed([Hit(CLAIM, 0.9, DETAILS, ()), REJECTED])

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hybridmem import Memory
+from hybridmem.embed.hashing import HashingEmbedder
+from hybridmem.ports import Vectors
 
 OpenMemory = Callable[..., Memory]
 
 
 def contents(hits: Any) -> list[str]:
     return [hit.content for hit in hits]
+
+
+class RefusingBad(HashingEmbedder):
+    """Cannot take any text with 坏 in it."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        if any("坏" in text for text in texts):
+            raise RuntimeError("坏")
+        return super().embed_documents(texts)
 
 
 class TestLargeMode:
@@ -67,6 +78,18 @@ class TestLargeMode:
         wanted = {node.id for node in inside}
         assert {hit.id for hit in m.search("石英 quartz", 10, scope=b.id)} == wanted
         assert {hit.id for hit in m.search("石英矿 quartzite", 10, scope=b.id)} >= set(list(wanted)[:1])
+
+    def test_an_old_vector_goes_with_its_text_even_if_the_new_one_cannot_be_made(self, memory: OpenMemory) -> None:
+        m = memory(index={"exact_limit": 0}, embedder=RefusingBad())
+        m.add_many({"content": f"其他 other topic {i}"} for i in range(30))
+        node = m.add("财务退回发票 invoice returned")
+        m.flush()
+        assert m.search("财务退回发票 invoice returned")[0].score_details.vector == 1.0
+        m.update(node.id, content="坏的 quartz")
+        m.flush()
+        assert [one for one, _ in m.stats().stuck] == [node.id]
+        assert node.id not in [hit.id for hit in m.search("财务退回发票 invoice returned", 31)]
+        assert m.search("quartz")[0].score_details.vector is None
 
     def test_namespaces_stay_apart(self, memory: OpenMemory) -> None:
         a = memory(index={"exact_limit": 0})

@@ -166,8 +166,17 @@ class TestLog:
         conn.close()
         assert self.broken_at(m) == place
 
-    def test_the_payload_hash_is_enough_once_a_payload_is_gone(self, memory: OpenMemory) -> None:
-        """An erased payload leaves its hash, which the chain covers."""
+    def test_an_entry_rewritten_with_its_own_hash_made_right_is_betrayed_by_the_next(self, memory: OpenMemory) -> None:
+        """What chaining is for: whoever changes one entry would have to change all that follow."""
+        m = self.filled(memory)
+        with m._workspace.write() as tx:
+            before = tx.execute("SELECT hash FROM operation WHERE sequence = 2").fetchone()[0]
+            row = tx.execute("SELECT kind, node_uid, at, payload_hash FROM operation WHERE sequence = 3").fetchone()
+            forged = log.chained(before, 3, row[0], row[1], "somebody", row[2], row[3])
+            tx.execute("UPDATE operation SET agent = 'somebody', hash = ? WHERE sequence = 3", (forged,))
+        assert self.broken_at(m) == 4
+
+    def test_the_head_is_the_hash_of_the_last_entry_and_no_two_are_alike(self, memory: OpenMemory) -> None:
         m = self.filled(memory)
         with m._workspace.read() as tx:
             sequence, head = log.head(tx, m._workspace.id)
