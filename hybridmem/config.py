@@ -36,6 +36,8 @@ class EmbeddingConfig(Section):
     api_key_env: str = "OPENAI_API_KEY"
     dimension: int | None = Field(default=None, ge=1, le=65536)
     batch_size: int = Field(default=64, ge=1, le=4096)
+    piece_tokens: int = Field(default=128, ge=16, le=32_768)
+    piece_overlap: int = Field(default=32, ge=0)
     timeout_seconds: float = Field(default=30.0, gt=0.0, le=3600.0)
     retries: int = Field(default=3, ge=0, le=20)
 
@@ -49,11 +51,18 @@ class EmbeddingConfig(Section):
             raise ValueError("embedding.base_url must be set when embedding.provider is 'openai'")
         return self
 
+    @model_validator(mode="after")
+    def _overlap_within_a_piece(self) -> EmbeddingConfig:
+        if 2 * self.piece_overlap > self.piece_tokens:
+            raise ValueError("embedding.piece_overlap must be at most half of embedding.piece_tokens")
+        return self
+
 
 class IndexConfig(Section):
     background: bool = True
     batch_size: int = Field(default=256, ge=1, le=5000)
     exact_limit: int = Field(default=10_000, ge=0, le=1_000_000)
+    cache_mb: int = Field(default=512, ge=0, le=1_000_000)
     close_wait_seconds: float = Field(default=30.0, ge=0.0, le=3600.0)
 
 

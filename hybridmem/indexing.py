@@ -1,5 +1,7 @@
 """Brings vectors up to date behind the writes: outbox → embedding → copy in SQLite → Chroma → outbox row gone.
 
+A long content is embedded in pieces (hybridmem.pieces), all of them or none.
+
 Any process may embed; only the one that owns the index (hybridmem.index.projection) touches Chroma, and it drains the
 outbox for all. A text that cannot be embedded stays in the outbox with its reason and never holds up the others.
 """
@@ -15,10 +17,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hybridmem.config import EmbeddingConfig
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model, Recorded
 from hybridmem.errors import EmbeddingUnavailable, HybridMemError, IndexUnavailable, StoreClosed
 from hybridmem.index import projection
+from hybridmem.pieces import pieces
 from hybridmem.ports import Vectors
 from hybridmem.store import outbox
 from hybridmem.store.connect import Connections
@@ -27,6 +31,10 @@ logger = logging.getLogger("hybridmem")
 
 #: Seconds between looks for work of other processes, or for the index of an owner that died.
 POLL_SECONDS = 1.0
+DEFAULTS = EmbeddingConfig()
+
+#: A node that waits, and the pieces of its content.
+Cut = tuple[outbox.Pending, list[str]]
 
 _live: weakref.WeakSet[Indexer] = weakref.WeakSet()
 
@@ -43,13 +51,25 @@ atexit.register(_stop_all)
 class Indexer:
     """One per handle. ``start()`` runs it in a thread; ``drain()`` does the same work in the caller's.
 
-    :param batch_size: nodes per round.
+    :param batch_size: nodes, and pieces of their contents, per round; of one longer content all pieces.
+    :param piece_tokens: longest piece in rough tokens, see :func:`hybridmem.pieces.pieces`.
+    :param piece_overlap: rough tokens that neighbouring pieces share.
     """
 
-    def __init__(self, connections: Connections, model: Model, *, batch_size: int) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        model: Model,
+        *,
+        batch_size: int,
+        piece_tokens: int = DEFAULTS.piece_tokens,
+        piece_overlap: int = DEFAULTS.piece_overlap,
+    ) -> None:
         self._connections = connections
         self._model = model
         self._batch_size = batch_size
+        self._piece_tokens = piece_tokens
+        self._piece_overlap = piece_overlap
         self._shared: projection.Projection | None = None
         self._working = threading.RLock()
         self._starting = threading.Lock()
@@ -113,14 +133,14 @@ class Indexer:
             return outbox.waiting(tx)
 
     def embed_pending(self, namespace: int, limit: int) -> None:
-        """Embeds up to ``limit`` waiting nodes of a namespace now, so that a search sees them; leaves Chroma alone.
+        """Embeds waiting nodes of a namespace now, so that a search sees them; leaves Chroma alone.
 
+        :param limit: how many nodes, and how many pieces: a content of more pieces waits for the next round or flush.
         :raises EmbeddingUnavailable: the model cannot be used.
         """
         with self._connections.read() as tx:
             items = outbox.unembedded(tx, limit, namespace=namespace)
-        if items:
-            self._embed(items)
+        self._embed(self._portion(items, limit, at_least_one=False))
 
     def query(self, namespace: int, vector: Vectors, k: int) -> list[int]:
         """The nearest internal ids in a namespace by Chroma, if this process owns it.
@@ -173,9 +193,7 @@ class Indexer:
                 items = outbox.unembedded(tx, self._batch_size)
             embedded = False
             try:
-                if items:
-                    self._embed(items)
-                    embedded = True
+                embedded = self._embed(self._portion(items, self._batch_size, at_least_one=True))
             except EmbeddingUnavailable as error:
                 self._note(error)
             return self._push() or embedded
@@ -200,36 +218,55 @@ class Indexer:
                 self._shared = projection.share(self._connections.directory)
             return self._shared
 
-    def _embed(self, items: Sequence[outbox.Pending]) -> None:
-        """Embeds a batch and keeps the vectors; a bad one leaves its reason in the outbox."""
+    def _portion(self, items: Sequence[outbox.Pending], limit: int, *, at_least_one: bool) -> list[Cut]:
+        """What to embed at once: of the items, in order, those whose pieces fit into ``limit`` together."""
+        portion: list[Cut] = []
+        room = limit
+        for item in items:
+            parts = pieces(item.content, self._piece_tokens, self._piece_overlap)
+            if len(parts) <= room or (at_least_one and not portion):
+                portion.append((item, parts))
+                room -= len(parts)
+            if room <= 0:
+                break
+        return portion
+
+    def _embed(self, portion: Sequence[Cut]) -> bool:
+        """Embeds a batch and keeps the vectors; a bad one leaves its reason in the outbox. False: nothing was given."""
+        if not portion:
+            return False
         embedder, recorded = self._model.get()
-        texts = [item.content for item in items]
+        texts = [text for _, parts in portion for text in parts]
         try:
             found = checked(embedder.embed_documents(texts), len(texts), recorded.identity.dimension)
-            vectors, reasons = list(found.vectors), list(found.reasons)
+            vectors, reasons = found.vectors, list(found.reasons)
         except Exception as error:  # an embedder is foreign code; find the text that it cannot take
             if len(texts) > 1:
                 logger.info("the embedder failed on a batch of %d (%r); trying one by one", len(texts), error)
             vectors, reasons = self._one_by_one(texts, recorded)
+        start = 0
         with self._connections.write() as tx:
-            for item, vector, reason in zip(items, vectors, reasons, strict=True):
+            for item, parts in portion:
+                end = start + len(parts)
+                reason = next((one for one in reasons[start:end] if one is not None), None)
                 if reason is None:
-                    outbox.save(tx, item, vector)
+                    outbox.save(tx, item, vectors[start:end])
                 else:
                     outbox.failed(tx, item.entry, reason)
+                start = end
+        return True
 
-    def _one_by_one(self, texts: Sequence[str], recorded: Recorded) -> tuple[list[Vectors], list[str | None]]:
+    def _one_by_one(self, texts: Sequence[str], recorded: Recorded) -> tuple[Vectors, list[str | None]]:
         """:raises EmbeddingUnavailable: not even one text can be embedded now, so it is not the text's fault."""
         embedder, _ = self._model.get()
         width = recorded.identity.dimension
-        vectors: list[Vectors] = []
+        vectors = np.zeros((len(texts), width), dtype=np.float32)
         reasons: list[str | None] = []
         unavailable: EmbeddingUnavailable | None = None
-        for text in texts:
-            vectors.append(np.zeros(width, dtype=np.float32))
+        for position, text in enumerate(texts):
             try:
                 found = checked(embedder.embed_documents([text]), 1, width)
-                vectors[-1], reason = found.vectors[0], found.reasons[0]
+                vectors[position], reason = found.vectors[0], found.reasons[0]
             except EmbeddingUnavailable as error:
                 unavailable, reason = error, str(error)
             except Exception as error:

@@ -41,7 +41,7 @@ class Locator:
     def __init__(self, workspace: Workspace, indexer: Indexer) -> None:
         self._workspace = workspace
         self._indexer = indexer
-        self._views = Views(workspace.id)
+        self._views = Views(workspace.id, workspace.config.index.cache_mb)
 
     def scope(self, tx: sqlite3.Connection, scope: str) -> Key:
         """The node at and below which to search.

@@ -97,7 +97,13 @@ class Memory(TreeVerbs):
             connections.close()
             raise
         model = Model(connections, lambda known: choose(known, settings.embedding, embedder))
-        indexer = Indexer(connections, model, batch_size=settings.index.batch_size)
+        indexer = Indexer(
+            connections,
+            model,
+            batch_size=settings.index.batch_size,
+            piece_tokens=settings.embedding.piece_tokens,
+            piece_overlap=settings.embedding.piece_overlap,
+        )
         return cls(workspace, model, indexer)
 
     @property

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hybridmem import scoring
 from hybridmem.config import RetrievalConfig, WeightConfig
 from hybridmem.dates import Interval, closeness
-from hybridmem.index.exact import cosine, top_k
+from hybridmem.index.exact import top_k
 from hybridmem.index.view import Pool
 from hybridmem.ports import Calibration, Vectors
 from hybridmem.scoring import Floats, Ints
@@ -126,13 +126,7 @@ def _vector(pool: Pool, vector: Vectors | None, calibration: Calibration | None)
     """
     if vector is None or calibration is None or not pool.embedded.any():
         return None, None
-    raw = cosine(pool.vectors, vector).astype(np.float64)
-    count = float(pool.embedded.sum())
-    mean = (count * pool.mean + MEAN_PRIOR * calibration.mean) / (count + MEAN_PRIOR)
-    centred = pool.vectors - mean
-    query = vector - mean
-    norms = np.linalg.norm(centred, axis=1) * np.linalg.norm(query)
-    cosines = np.divide(centred @ query, norms, out=np.zeros(len(pool)), where=norms > 1e-9)
+    raw, cosines = pool.similarity(vector, calibration.mean, MEAN_PRIOR)
     scaled = scoring.calibrated(cosines, calibration.floor, calibration.ceiling)
     # Rounded, since a row's place in the matrix changes the last bits, and equal texts must score alike.
     return raw, np.where(pool.embedded, np.round(scaled, 6), 0.0)

@@ -19,6 +19,7 @@ from hybridmem.filters import Filters
 from hybridmem.index.view import Pool
 from hybridmem.indexing import Indexer
 from hybridmem.locate import Locator
+from hybridmem.pieces import last_piece
 from hybridmem.ports import Vectors
 from hybridmem.ranking import Postings, Question, Signals
 from hybridmem.store import outbox, points, tree
@@ -145,7 +146,8 @@ class Recall:
         try:
             self._embed_pending(warnings)
             embedder, recorded = self._model.get()
-            found = checked(np.asarray(embedder.embed_query(query))[None, :], 1, recorded.identity.dimension)
+            asked = last_piece(query, self._workspace.config.embedding.piece_tokens)
+            found = checked(np.asarray(embedder.embed_query(asked))[None, :], 1, recorded.identity.dimension)
             if found.reasons[0] is None:
                 row: Vectors = found.vectors[0]
                 return row

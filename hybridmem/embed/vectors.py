@@ -102,11 +102,3 @@ def safe_text(text: str) -> str:
     except UnicodeEncodeError:
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
-
-
-def cut(text: str, limit: int) -> str:
-    """At most ``limit`` characters: of a longer text the first and the last half of the limit, joined by a space."""
-    if len(text) <= limit:
-        return text
-    head = (limit - 1) // 2
-    return f"{text[:head]} {text[head + 1 - limit :]}"

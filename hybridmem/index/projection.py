@@ -4,6 +4,9 @@ It is a projection of SQLite and can be thrown away at any moment. One process o
 that closes in peace notes in SQLite what the files look like. If the next one finds them otherwise (the last was
 killed, or somebody touched them), they are checked from outside before they are opened, since torn ones can crash the
 interpreter. What fails is moved aside, never deleted, and everything is queued again in the outbox.
+
+Chroma holds one vector per piece of a content (hybridmem.pieces), under the number that :func:`piece_id` makes of node
+and piece. That stays in this file: what comes out of it are nodes, each once.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +22,7 @@ import numpy as np
 from hybridmem.errors import HybridMemError, IndexUnavailable
 from hybridmem.index import chroma, health
 from hybridmem.index.owner import OwnerLock
+from hybridmem.pieces import MOST
 from hybridmem.ports import Vectors
 from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
@@ -46,6 +51,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_in_child)
 
 
+def piece_id(node_id: int, piece: int) -> int:
+    """The id of a piece in the vector index; ``piece`` is below hybridmem.pieces.MOST."""
+    return node_id * MOST + piece
+
+
 def share(directory: Path) -> Projection:
     """This process's projection of the store in ``directory``; give it back with :meth:`Projection.close`."""
     with _registry_guard:
@@ -69,7 +79,7 @@ class Projection:
         self._key = key
         self._directory = directory / DIRECTORY
         self._lock = OwnerLock(directory / LOCK)
-        self._indexes: dict[str, chroma.ChromaIndex] = {}
+        self._indexes: dict[str, _Index] = {}
         self._rebuilds = 0
         self._guard = threading.RLock()
 
@@ -87,6 +97,7 @@ class Projection:
                 return False
             with connections.read() as tx:
                 items = outbox.ready(tx, limit)
+                items = _within(items, outbox.piece_counts(tx, [item.node_id for item in items]), limit)
                 vectors = outbox.vectors_of(tx, [item.node_id for item in items if item.live])
             try:
                 if not items or not self._own(connections):
@@ -96,8 +107,7 @@ class Projection:
                     mine = [item for item in items if item.namespace == namespace]
                     index.delete([item.node_id for item in mine if not item.live])
                     live = [item.node_id for item in mine if item.live and item.node_id in vectors]
-                    if live:
-                        index.upsert(live, np.stack([vectors[node_id] for node_id in live]))
+                    index.replace({node_id: vectors[node_id] for node_id in live})
             except IndexUnavailable as error:
                 self._rebuild(connections, error)
                 return self.trouble is None
@@ -132,7 +142,7 @@ class Projection:
             if not self._own(connections):
                 raise IndexUnavailable("another process owns the vector index at the moment")
             try:
-                return self._index(connections, namespace, model_key, dimension).query(vector, k)[0]
+                return self._index(connections, namespace, model_key, dimension).query(vector, k)
             except IndexUnavailable as error:
                 self._rebuild(connections, error)
                 raise
@@ -190,26 +200,27 @@ class Projection:
             return health.check_structure(self._directory) is None
         return health.healthy(self._directory, keep_open=self._lock.descriptors)
 
-    def _index(self, connections: Connections, namespace: int, model_key: str, dimension: int) -> chroma.ChromaIndex:
+    def _index(self, connections: Connections, namespace: int, model_key: str, dimension: int) -> _Index:
         with connections.read() as tx:
             name = chroma.collection_name(points.namespaces(tx)[namespace], model_key)
         index = self._indexes.get(name)
         if index is None:
-            index = chroma.ChromaIndex(self._directory, name, dimension)
+            index = _Index(chroma.ChromaIndex(self._directory, name, dimension))
             self._indexes[name] = index
             self._reconcile(connections, namespace, index)
         return index
 
-    def _reconcile(self, connections: Connections, namespace: int, index: chroma.ChromaIndex) -> None:
+    def _reconcile(self, connections: Connections, namespace: int, index: _Index) -> None:
         """At opening, both ways: what it should hold and does not is queued; what it holds and should not goes."""
-        held = index.ids()
+        held = index.read()
         with connections.write() as tx:
-            wanted = outbox.indexed_ids(tx, namespace)
-            for node_id in sorted(wanted - held):
+            counts = outbox.indexed(tx, namespace)
+            wanted = {piece_id(node_id, piece) for node_id, count in counts.items() for piece in range(count)}
+            for node_id in _nodes(sorted(wanted - held)):
                 outbox.queue(tx, namespace, node_id)
             waiting = outbox.pending_ids(tx, namespace)
-        extra = held - wanted - waiting
-        index.delete(sorted(extra))
+        extra = {one for one in held - wanted if one // MOST not in waiting}
+        index.delete_pieces(sorted(extra))
         if extra or wanted - held:
             logger.warning("the vector index lacked %d vectors and had %d extra", len(wanted - held), len(extra))
 
@@ -239,3 +250,79 @@ class Projection:
         indexes, self._indexes = self._indexes, {}
         for index in indexes.values():
             index.close()
+
+
+class _Index:
+    """The collection of a namespace in terms of nodes: each has one vector or more, and is found by any of them."""
+
+    def __init__(self, index: chroma.ChromaIndex) -> None:
+        self._index = index
+        # Node → how many vectors the collection holds of it, where that is more than one: few have.
+        self._counts: dict[int, int] = {}
+
+    def read(self) -> set[int]:
+        """Every piece in the collection. To be called once, before anything else."""
+        held = self._index.ids()
+        for one in held:
+            if one % MOST:
+                node_id = one // MOST
+                self._counts[node_id] = max(self._counts.get(node_id, 1), one % MOST + 1)
+        return held
+
+    def replace(self, vectors: dict[int, Vectors]) -> None:
+        """Nodes with all their vectors, (p, d) each; the pieces that a node has no more go."""
+        if not vectors:
+            return
+        self._index.delete(
+            [
+                piece_id(node_id, piece)
+                for node_id, rows in vectors.items()
+                for piece in range(len(rows), self._counts.get(node_id, 1))
+            ]
+        )
+        ids = [piece_id(node_id, piece) for node_id, rows in vectors.items() for piece in range(len(rows))]
+        self._index.upsert(ids, np.concatenate(list(vectors.values())))
+        for node_id, rows in vectors.items():
+            self._counts.pop(node_id, None)
+            if len(rows) > 1:
+                self._counts[node_id] = len(rows)
+
+    def delete(self, nodes: Iterable[int]) -> None:
+        """Removes nodes with all their vectors; unknown ones are ignored."""
+        nodes = list(nodes)
+        self.delete_pieces([piece_id(node, piece) for node in nodes for piece in range(self._counts.get(node, 1))])
+        for node in nodes:
+            self._counts.pop(node, None)
+
+    def delete_pieces(self, ids: Sequence[int]) -> None:
+        """Removes single vectors that no node should have."""
+        self._index.delete(ids)
+
+    def query(self, vector: Vectors, k: int) -> list[int]:
+        """The ``k`` nearest nodes, each once, in the order of their best pieces."""
+        most = k + sum(self._counts.values()) - len(self._counts)  # so many vectors always belong to k nodes
+        wanted = k
+        while True:
+            found = _nodes(self._index.query(vector, wanted)[0])
+            if len(found) >= k or wanted >= most:
+                return found[:k]
+            wanted = min(most, 2 * wanted)
+
+    def close(self) -> None:
+        self._index.close()
+
+
+def _nodes(pieces: Iterable[int]) -> list[int]:
+    """The nodes that pieces belong to, each once, in order."""
+    return list(dict.fromkeys(one // MOST for one in pieces))
+
+
+def _within(items: Sequence[outbox.Pending], counts: dict[int, int], limit: int) -> list[outbox.Pending]:
+    """The first of the items, at least one, that have no more than ``limit`` pieces together."""
+    kept: list[outbox.Pending] = []
+    for item in items:
+        limit -= counts.get(item.node_id, 0)
+        if kept and limit < 0:
+            break
+        kept.append(item)
+    return kept

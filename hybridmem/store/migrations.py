@@ -13,7 +13,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 migrations = Migrations("hybridmem")
 
@@ -21,6 +21,13 @@ migrations = Migrations("hybridmem")
 @migrations()
 def m001_first(db: sqlite_utils.Database) -> None:
     for statement in _FIRST:
+        db.execute(statement)
+
+
+@migrations()
+def m002_pieces(db: sqlite_utils.Database) -> None:
+    """One embedding per piece of a content. What was embedded whole is embedded again, by whoever opens the store."""
+    for statement in _PIECES:
         db.execute(statement)
 
 
@@ -151,4 +158,22 @@ _FIRST = (
     """CREATE VIRTUAL TABLE lexical USING fts5(terms,
         tokenize = "ascii tokenchars '!""#$%&''()*+,-./:;<=>?@[\\]^_`{|}~'")""",
     "CREATE VIRTUAL TABLE lexical_instance USING fts5vocab(lexical, 'instance')",
+)
+
+_PIECES = (
+    "DROP TABLE embedding",
+    """CREATE TABLE embedding (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,  -- rises with every write, so that views can follow it
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        node_id INTEGER NOT NULL REFERENCES node(id),
+        piece INTEGER NOT NULL CHECK (piece BETWEEN 0 AND 255), -- which part of the content, see hybridmem.pieces
+        revision_id INTEGER NOT NULL,          -- the content it was made from
+        vector BLOB NOT NULL,                  -- little-endian float32, L2-normalised
+        UNIQUE (node_id, piece)
+    ) STRICT""",
+    "CREATE INDEX embedding_namespace ON embedding (namespace_id, id)",
+    "CREATE INDEX embedding_first ON embedding (namespace_id) WHERE piece = 0",  # counts the embedded nodes
+    """INSERT INTO outbox (namespace_id, node_id)
+        SELECT namespace_id, id FROM node
+        WHERE state = 'live' AND parent_id IS NOT NULL AND id NOT IN (SELECT node_id FROM outbox)""",
 )

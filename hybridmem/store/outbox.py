@@ -2,6 +2,9 @@
 
 A row of the outbox means: bring this node up to date in the vector index (and embed it first if its current content
 has no embedding). It goes when that is done, so work is done at least once, whatever dies in between.
+
+The embedding of a node is one row per piece of its content (hybridmem.pieces), numbered from 0 and always written
+together: where piece 0 is, all are.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ def _pending(tx: sqlite3.Connection, limit: int, condition: str, namespace: int 
     rows = tx.execute(
         f"""SELECT o.id, o.namespace_id, o.node_id, n.revision_id, r.content, n.state = 'live'
             FROM outbox o JOIN node n ON n.id = o.node_id JOIN revision r ON r.id = n.revision_id
-            LEFT JOIN embedding e ON e.node_id = n.id AND e.revision_id = n.revision_id
+            LEFT JOIN embedding e ON e.node_id = n.id AND e.piece = 0 AND e.revision_id = n.revision_id
             WHERE o.reason IS NULL AND {condition} AND (? IS NULL OR o.namespace_id = ?) ORDER BY o.id LIMIT ?""",
         (namespace, namespace, limit),
     )
@@ -60,28 +63,32 @@ def retry(tx: sqlite3.Connection) -> None:
     tx.execute("UPDATE outbox SET reason = NULL WHERE reason IS NOT NULL")
 
 
-def save(tx: sqlite3.Connection, item: Pending, vector: Vectors) -> None:
-    """Keeps an embedding, unless the content has changed since it was read."""
+def save(tx: sqlite3.Connection, item: Pending, vectors: Vectors) -> None:
+    """Keeps an embedding, one row of ``vectors`` (p, d) per piece, unless the content has changed since it was read."""
     current = tx.execute("SELECT revision_id FROM node WHERE id = ?", (item.node_id,)).fetchone()
     if current is None or current[0] != item.revision:
         return
-    # REPLACE gives the row a new, higher id: views see it as new.
-    tx.execute(
-        "INSERT OR REPLACE INTO embedding (namespace_id, node_id, revision_id, vector) VALUES (?, ?, ?, ?)",
-        (item.namespace, item.node_id, item.revision, np.ascontiguousarray(vector, dtype="<f4").tobytes()),
+    drop_embedding(tx, item.node_id)
+    # New rows have new, higher ids: views see them as new.
+    tx.executemany(
+        "INSERT INTO embedding (namespace_id, node_id, piece, revision_id, vector) VALUES (?, ?, ?, ?, ?)",
+        [
+            (item.namespace, item.node_id, piece, item.revision, row.tobytes())
+            for piece, row in enumerate(np.ascontiguousarray(vectors, dtype="<f4"))
+        ],
     )
 
 
 def drop_embedding(tx: sqlite3.Connection, node_id: int) -> None:
-    """Takes away the embedding of a content that is no longer current."""
+    """Takes away the embedding of a content that is no longer current, all pieces of it."""
     tx.execute("DELETE FROM embedding WHERE node_id = ?", (node_id,))
 
 
 def keep_embedding(tx: sqlite3.Connection, node_id: int, revision: int) -> None:
     """Lets the embedding stand for a new revision whose content is the same (only metadata changed)."""
     tx.execute(
-        """INSERT OR REPLACE INTO embedding (namespace_id, node_id, revision_id, vector)
-        SELECT namespace_id, node_id, ?, vector FROM embedding WHERE node_id = ?""",
+        """INSERT OR REPLACE INTO embedding (namespace_id, node_id, piece, revision_id, vector)
+        SELECT namespace_id, node_id, piece, ?, vector FROM embedding WHERE node_id = ? ORDER BY piece""",
         (revision, node_id),
     )
 
@@ -130,30 +137,63 @@ def requeue_all(tx: sqlite3.Connection) -> None:
     )
 
 
-def embedded_since(tx: sqlite3.Connection, namespace: int, after: int) -> list[tuple[int, int, int, bytes]]:
-    """(embedding id, node id, revision id, vector) of the embeddings made after the one with id ``after``."""
+def size_since(tx: sqlite3.Connection, namespace: int, after: int) -> tuple[int, int]:
+    """(how many pieces have been embedded after the one with id ``after``, numbers in the vector of the newest)."""
+    row = tx.execute(
+        """SELECT (SELECT count(*) FROM embedding WHERE namespace_id = :namespace AND id > :after),
+            (SELECT length(vector) / 4 FROM embedding WHERE namespace_id = :namespace ORDER BY id DESC LIMIT 1)""",
+        {"namespace": namespace, "after": after},
+    ).fetchone()
+    return int(row[0]), int(row[1] or 0)
+
+
+def embedded_since(
+    tx: sqlite3.Connection, namespace: int, after: int, limit: int
+) -> list[tuple[int, int, int, int, bytes]]:
+    """The first ``limit`` pieces embedded after the one with id ``after``: (embedding id, node id, piece, revision id,
+    vector); the pieces of a node stand together, in order."""
     return tx.execute(
-        "SELECT id, node_id, revision_id, vector FROM embedding WHERE namespace_id = ? AND id > ? ORDER BY id",
-        (namespace, after),
+        """SELECT id, node_id, piece, revision_id, vector FROM embedding
+        WHERE namespace_id = ? AND id > ? ORDER BY id LIMIT ?""",
+        (namespace, after, limit),
     ).fetchall()
 
 
 def vectors_of(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Vectors]:
-    """The embeddings of these nodes, where there are any."""
+    """The embeddings of these nodes, where there are any: shape (p, d), one row per piece."""
     rows = tx.execute(
-        "SELECT node_id, vector FROM embedding WHERE node_id IN (SELECT value FROM json_each(?))", (dump(list(ids)),)
+        """SELECT node_id, vector FROM embedding WHERE node_id IN (SELECT value FROM json_each(?))
+        ORDER BY node_id, piece""",
+        (dump(list(ids)),),
     )
-    return {row[0]: np.frombuffer(row[1], dtype="<f4") for row in rows}
+    found: dict[int, list[bytes]] = {}
+    for node_id, vector in rows:
+        found.setdefault(node_id, []).append(vector)
+    return {
+        node_id: np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), -1)
+        for node_id, vectors in found.items()
+    }
 
 
-def indexed_ids(tx: sqlite3.Connection, namespace: int) -> set[int]:
-    """The nodes that the vector index must hold: live, embedded, and not waiting."""
+def piece_counts(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, int]:
+    """How many pieces each of these nodes has an embedding of, where it has one."""
     rows = tx.execute(
-        """SELECT e.node_id FROM embedding e JOIN node n ON n.id = e.node_id
-        WHERE e.namespace_id = ? AND n.state = 'live' AND e.node_id NOT IN (SELECT node_id FROM outbox)""",
+        """SELECT node_id, count(*) FROM embedding WHERE node_id IN (SELECT value FROM json_each(?))
+        GROUP BY node_id""",
+        (dump(list(ids)),),
+    )
+    return dict(rows.fetchall())
+
+
+def indexed(tx: sqlite3.Connection, namespace: int) -> dict[int, int]:
+    """How many pieces the vector index must hold of each node: of those live, embedded, and not waiting."""
+    rows = tx.execute(
+        """SELECT e.node_id, count(*) FROM node n JOIN embedding e ON e.node_id = n.id
+        WHERE n.namespace_id = ? AND n.state = 'live' AND e.node_id NOT IN (SELECT node_id FROM outbox)
+        GROUP BY e.node_id""",
         (namespace,),
     )
-    return {row[0] for row in rows}
+    return dict(rows.fetchall())
 
 
 def pending_ids(tx: sqlite3.Connection, namespace: int) -> set[int]:
@@ -162,5 +202,6 @@ def pending_ids(tx: sqlite3.Connection, namespace: int) -> set[int]:
 
 
 def embedded(tx: sqlite3.Connection, namespace: int) -> int:
-    row = tx.execute("SELECT count(*) FROM embedding WHERE namespace_id = ?", (namespace,)).fetchone()
+    """How many nodes have an embedding."""
+    row = tx.execute("SELECT count(*) FROM embedding WHERE namespace_id = ? AND piece = 0", (namespace,)).fetchone()
     return int(row[0])

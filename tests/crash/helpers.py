@@ -22,9 +22,11 @@ import numpy as np
 
 import hybridmem
 from hybridmem import Memory
+from hybridmem.config import EmbeddingConfig
 from hybridmem.embed.hashing import HashingEmbedder
 from hybridmem.index import ChromaIndex, collection_name
 from hybridmem.index.projection import DIRECTORY, FILES
+from hybridmem.pieces import MOST, pieces
 from hybridmem.store import lexical, log, outbox, points, tree
 from hybridmem.store.connect import DATABASE_NAME, Connections
 from hybridmem.text import terms
@@ -210,33 +212,39 @@ def check_vectors(path: Path) -> None:
         connections.close()
     assert embedded == live, "the embeddings in SQLite are not those of the live nodes"
     ids = sorted(contents)
-    wanted = np.stack([right_vector(contents[node_id]) for node_id in ids])
-    np.testing.assert_allclose(np.stack([kept[node_id] for node_id in ids]), wanted, atol=1e-6)
+    wanted = {node_id: right_vectors(contents[node_id]) for node_id in ids}
+    for node_id in ids:
+        np.testing.assert_allclose(kept[node_id], wanted[node_id], atol=1e-6)
     held = chroma_vectors(path, recorded)
-    assert set(held) == set(ids), "Chroma does not hold what is live"
-    np.testing.assert_allclose(np.stack([held[node_id] for node_id in ids]), wanted, atol=1e-5)
+    assert set(held) == {(node_id, piece) for node_id in ids for piece in range(len(wanted[node_id]))}, (
+        "Chroma does not hold what is live"
+    )
+    for (node_id, piece), vector in held.items():
+        np.testing.assert_allclose(vector, wanted[node_id][piece], atol=1e-5)
 
 
 @cache
-def right_vector(content: str) -> Any:
-    return HashingEmbedder(DIMENSION).embed_query(content)
+def right_vectors(content: str) -> Any:
+    """(p, d) the embedder's vector of each piece of a content."""
+    rule = EmbeddingConfig()
+    return HashingEmbedder(DIMENSION).embed_documents(pieces(content, rule.piece_tokens, rule.piece_overlap))
 
 
-def chroma_vectors(path: Path, recorded: str | None = None) -> dict[int, Any]:
-    """Internal id → vector as Chroma has it, opened as the library opens it; from a copy, so that nothing changes."""
+def chroma_vectors(path: Path, recorded: str | None = None) -> dict[tuple[int, int], Any]:
+    """(internal id, piece) → vector as Chroma has it, opened as the library does; from a copy, so nothing changes."""
     with tempfile.TemporaryDirectory() as copy:
         shutil.copytree(path, copy, dirs_exist_ok=True)
         return _read_chroma(Path(copy), recorded)
 
 
-def _read_chroma(path: Path, recorded: str | None) -> dict[int, Any]:
+def _read_chroma(path: Path, recorded: str | None) -> dict[tuple[int, int], Any]:
     index = open_chroma(path, recorded)
     try:
         ids = sorted(index.ids())
-        found: dict[int, Any] = {}
+        found: dict[tuple[int, int], Any] = {}
         for start in range(0, len(ids), 500):
             page = index._collection.get(ids=[str(one) for one in ids[start : start + 500]], include=["embeddings"])
-            found.update(zip(map(int, page["ids"]), page["embeddings"], strict=True))
+            found.update(zip((divmod(int(one), MOST) for one in page["ids"]), page["embeddings"], strict=True))
         return found
     finally:
         index.close()

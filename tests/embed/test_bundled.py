@@ -69,17 +69,17 @@ def test_lone_surrogates_and_odd_text_do_no_harm(embedder: BundledEmbedder) -> N
     assert np.isfinite(embedder.embed_documents(["\ud800", "", " ", "\0", "😀", "\x01\x02", "a" * 3000])).all()
 
 
-def test_of_a_very_long_text_both_ends_count_and_the_middle_does_not(
-    embedder: BundledEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bundled, "DOCUMENT_LIMIT", 200)
-    half = 100
-    base = "x " * half
-    one = embedder.embed_documents([base + "y " * half])[0]
-    other_middle = embedder.embed_documents([base + "发票 " * 500 + "y " * half])[0]
-    other_end = embedder.embed_documents([base + "发票 " * half])[0]
-    assert float(one @ other_middle) > 0.9999
-    assert float(one @ other_end) < 0.99
+def test_of_a_very_long_question_the_end_counts(embedder: BundledEmbedder) -> None:
+    papers, question = "请看这些材料 read these papers. " * 200, "渡轮什么时候出发? When does the ferry leave?"
+    asked = embedder.embed_query(papers + question)
+    assert np.array_equal(asked, embedder.embed_query("开头 beginning " * 3000 + papers + question))
+    assert not np.array_equal(asked, embedder.embed_query(papers + question + " 结尾 end"))
+
+
+def test_a_document_counts_as_a_whole(embedder: BundledEmbedder) -> None:
+    base = "The ferry leaves at seven. " * 30
+    one, other = embedder.embed_documents([base + "发票 invoice " * 400, base + "小提琴 violin " * 400])
+    assert float(one @ other) < 0.97
 
 
 def test_many_threads_get_the_same_vectors_as_one(embedder: BundledEmbedder) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hybridmem.embed import checked
-from hybridmem.embed.vectors import cut, safe_text, unit_rows
+from hybridmem.embed.vectors import safe_text, unit_rows
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,3 @@ def test_embedders_mark_bad_rows_as_nan_so_that_the_indexer_sees_them() -> None:
 )
 def test_text_is_made_safe_for_c_strings_and_json(given: str, expected: str) -> None:
     assert safe_text(given) == expected
-
-
-@pytest.mark.parametrize("text", ["退回" * 50 + "原因在最后", "start " + "x" * 100 + " the end"])
-def test_a_long_text_is_cut_in_the_middle(text: str) -> None:
-    short = cut(text, 40)
-    assert len(short) == 40
-    head, tail = text[:19], text[-20:]
-    assert short == f"{head} {tail}"
-    assert cut(text, len(text)) == text

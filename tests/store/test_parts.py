@@ -224,7 +224,7 @@ class TestLexical:
 
 class TestOutbox:
     def vector(self, seed: float) -> Any:
-        return np.array([seed, 1.0], dtype=np.float32)
+        return np.array([[seed, 1.0]], dtype=np.float32)
 
     def test_an_embedding_of_an_older_content_is_not_kept(self, memory: OpenMemory) -> None:
         m = memory()
@@ -240,7 +240,42 @@ class TestOutbox:
             outbox.save(tx, item, self.vector(2))
             assert outbox.unembedded(tx, 10) == []
             assert [one.node_id for one in outbox.ready(tx, 10)] == [item.node_id]
-            assert outbox.vectors_of(tx, [item.node_id, 999])[item.node_id].tolist() == [2.0, 1.0]
+            assert outbox.vectors_of(tx, [item.node_id, 999])[item.node_id].tolist() == [[2.0, 1.0]]
+
+    def test_the_pieces_of_a_node_come_stay_and_go_together(self, memory: OpenMemory) -> None:
+        m = memory()
+        node, _ = m.add("长的 long"), m.add("别的 other")
+        space = m._workspace.id
+        three = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], dtype=np.float32)
+        with m._workspace.write() as tx:
+            long, short = outbox.unembedded(tx, 10)
+            outbox.save(tx, long, three)
+            outbox.save(tx, short, self.vector(3))
+            assert outbox.unembedded(tx, 10) == []
+            assert outbox.vectors_of(tx, [long.node_id])[long.node_id].tolist() == three.tolist()
+            assert outbox.embedded(tx, space) == 2, "nodes, not pieces"
+            assert outbox.piece_counts(tx, [long.node_id, short.node_id]) == {long.node_id: 3, short.node_id: 1}
+            assert outbox.indexed(tx, space) == {}
+            outbox.done(tx, [long.entry, short.entry])
+            assert outbox.indexed(tx, space) == {long.node_id: 3, short.node_id: 1}
+            rows = outbox.embedded_since(tx, space, 0, 10)
+            pieces = [(long.node_id, 0), (long.node_id, 1), (long.node_id, 2)]
+            assert [row[1:3] for row in rows] == [*pieces, (short.node_id, 0)]
+            assert outbox.embedded_since(tx, space, rows[1][0], 1) == rows[2:3]
+            assert outbox.size_since(tx, space, rows[0][0]) == (3, 2)
+        m.update(node.id, metadata={"来源": "mail"})
+        with m._workspace.read() as tx:
+            assert outbox.vectors_of(tx, [long.node_id])[long.node_id].tolist() == three.tolist()
+            assert [row[1:3] for row in outbox.embedded_since(tx, space, rows[-1][0], 10)] == pieces
+            assert outbox.unembedded(tx, 10) == []
+        m.update(node.id, content="短的 short")
+        with m._workspace.write() as tx:
+            assert list(outbox.vectors_of(tx, [long.node_id, short.node_id])) == [short.node_id]
+            [item] = outbox.unembedded(tx, 10)
+            for vectors in (self.vector(5), three[:2], self.vector(6)):
+                outbox.save(tx, item, vectors)
+            assert outbox.vectors_of(tx, [long.node_id])[long.node_id].tolist() == [[6.0, 1.0]]
+            assert outbox.embedded(tx, space) == 2
 
     def test_what_failed_waits_with_its_reason_until_it_is_tried_again(self, memory: OpenMemory) -> None:
         m = memory()
