@@ -16,6 +16,7 @@ results       where the numbers came from, and the result file
 batch         the runs of an experiment; passes over those that are there
 sheet         a table, for the terminal and for Markdown
 tables        the tables of results, made from results alone
+bench/        the benchmark: latency and throughput on made stores of any size
 plots         PNG files, made from results; needs matplotlib
 report        one Markdown file with all tables and plots, made from results
 cli           python -m eval

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from eval import cache, results, tables
 from eval import experiment as experiments
+from eval.bench import sheets as bench_sheets
 from hybridmem.errors import ConfigError, HybridMemError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from eval.runner import Progress as Callback
 
 _RUNS = Path(__file__).resolve().parent / "runs"
+_STORES = _RUNS / "cache" / "bench"
 #: Wide enough for every column when the output is not a terminal; a file does not wrap.
 _PLAIN_WIDTH = 200
 
@@ -85,31 +87,60 @@ def table(
 ) -> None:
     """Print the tables of results."""
     with _errors():
-        found = results.read_all(files)
+        found, benches = results.benches(results.read_all(files))
         if as_json:
-            _print_json([_summary(result) for result in found])
+            _print_json([_summary(result) for result in [*found, *benches]])
         else:
-            _print_tables(found, markdown=markdown)
+            _print_tables(found, benches, markdown=markdown)
 
 
 @app.command()
 def plot(files: _Results, out: _Drawn) -> None:
     """Draw the plots of results, and print where they are."""
     with _errors():
-        found = results.read_all(files)
+        found, benches = results.benches(results.read_all(files))
         from eval import plots
 
-        _print_files(plots.draw(found, out))
+        _print_files(plots.draw(found, out, benches))
 
 
 @app.command()
 def report(files: _Results, out: _Drawn) -> None:
     """Write a report with all tables and plots of results, and print where it is. Runs nothing."""
     with _errors():
-        found = results.read_all(files)
+        found, benches = results.benches(results.read_all(files))
         from eval import report as reports
 
-        _print_files(reports.write(found, out))
+        _print_files(reports.write(found, out, benches))
+
+
+@app.command()
+def bench(
+    nodes: Annotated[str, typer.Option("--nodes", help="Sizes of the stores, each ≥ 300.")] = "1000,10000,100000",
+    out: _Out = _RUNS,
+    stores: Annotated[
+        Path, typer.Option("--stores", help="The folder where stores are kept for the next run; may be deleted.")
+    ] = _STORES,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the planted data.")] = 0,
+    as_json: _Json = False,
+) -> None:
+    """Measure how long add, index, search, context and open take, beside Chroma's filtered query, a bare INSERT and
+    numpy. The first run builds the stores, which takes minutes at 100,000 nodes.
+    """
+    with _errors():
+        # Only here: with it come the library and Chroma.
+        from eval.bench import run as benchmark
+
+        sizes = benchmark.sizes(nodes)
+        with _progress(benchmark.steps(sizes), 1, unit="steps") as (progress, _):
+            result = benchmark.run(sizes, seed, stores, progress)
+        file = out / benchmark.file_name(result)
+        results.write(file, result)
+        if as_json:
+            _print_json({**_summary(result), "file": str(file)})
+            return
+        _print_tables([], [result], markdown=False)
+        Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
 
 
 def main() -> None:
@@ -138,17 +169,18 @@ def _show(done: Sequence[Done], as_json: bool) -> None:
     if as_json:
         _print_json([{**_summary(each.result), "file": str(each.file)} for each in done])
         return
-    _print_tables([each.result for each in done], markdown=False)
+    _print_tables([each.result for each in done], [], markdown=False)
     errors = Console(stderr=True)
     for each in done:
         kept = "" if each.made else " (was there already)"
         errors.print(f"result file: {_plain(each.file)}{kept}", soft_wrap=True, highlight=False)
 
 
-def _print_tables(found: Sequence[Mapping[str, Any]], *, markdown: bool) -> None:
+def _print_tables(found: Sequence[Mapping[str, Any]], benches: Sequence[Mapping[str, Any]], *, markdown: bool) -> None:
     sheets = [tables.overview(found)] if len(found) > 1 else []
     for group in tables.by_dataset(found):
         sheets += [tables.of_points(group)] if len(group) > 1 else tables.of_result(group[0])
+    sheets += [sheet for each in benches for sheet in bench_sheets.of(each)]
     if markdown:
         typer.echo("\n".join(sheet.markdown() for sheet in sheets), nl=False)
         return
@@ -187,7 +219,7 @@ def _errors() -> Iterator[None]:
 
 
 @contextmanager
-def _progress(questions: int, runs: int) -> Iterator[tuple[Callback, Any]]:
+def _progress(questions: int, runs: int, *, unit: str = "questions") -> Iterator[tuple[Callback, Any]]:
     columns = (
         BarColumn(),
         MofNCompleteColumn(),
@@ -197,7 +229,7 @@ def _progress(questions: int, runs: int) -> Iterator[tuple[Callback, Any]]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         whole = bar.add_task("", total=runs, unit="runs", visible=runs > 1)
-        task = bar.add_task("starting", total=questions, unit="questions")
+        task = bar.add_task("starting", total=questions, unit=unit)
         yield lambda what, answered: bar.update(task, description=what, advance=answered), lambda: bar.advance(whole)
 
 

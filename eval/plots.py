@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import figures, tables
+from eval.bench import sheets
 from eval.tables import Result
 from hybridmem.errors import HybridMemError
 
@@ -31,9 +32,10 @@ _INK, _GRID = "#333333", "#E3E3E3"
 _DPI = 160
 
 
-def draw(results: Sequence[Result], out: Path) -> list[Path]:
+def draw(results: Sequence[Result], out: Path, benches: Sequence[Result] = ()) -> list[Path]:
     """Writes every plot that these results have the figures for: for each experiment and data set recall against
-    tokens, what each ablation costs, and latency, of its first run; and for a sweep of one number, recall against it.
+    tokens, what each ablation costs, and latency, of its first run; for a sweep of one number, recall against it; and
+    for each of ``benches``, results of ``python -m eval bench``, latency against the size of the store.
 
     :return: the files.
     :raises OSError: ``out`` cannot be written to.
@@ -46,7 +48,16 @@ def draw(results: Sequence[Result], out: Path) -> list[Path]:
             if figure is not None:
                 files.append(out / f"{name(group[0])}-{kind}.png")
                 figure.savefig(files[-1], dpi=_DPI, facecolor="white")
+    for bench in benches:
+        files.append(out / f"{bench_name(bench)}-latency.png")
+        bench_latency(bench).savefig(files[-1], dpi=_DPI, facecolor="white")
     return files
+
+
+def bench_name(bench: Result) -> str:
+    """What the plots of a benchmark are called: by its commit, as several may be drawn beside each other."""
+    git = bench["provenance"]["git"]
+    return f"bench-{(git['sha'] or 'uncommitted')[:10]}{'-dirty' if git['sha'] and git['dirty'] else ''}"
 
 
 def name(result: Result) -> str:
@@ -178,6 +189,30 @@ def swept(group: Sequence[Result]) -> Figure | None:
     axes.set_xlabel(key.removeprefix("memory."))
     axes.set_ylabel(f"{tables.unit(group[0], granularity)} {metric}, %")
     _head(axes, group[0], f"{metric} against {key.removeprefix('memory.')}")
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    return figure
+
+
+def bench_latency(bench: Result) -> Figure:
+    """One line per thing that was timed, its median against the nodes of the store, both axes logarithmic."""
+    sizes = [int(nodes) for nodes in bench["bench"]["stores"]]
+    figure, axes = _paper(6.4, 4.2)
+    for place, (label, values) in enumerate(sheets.lines(bench)):
+        own = label.startswith(figures.REFERENCE)
+        color, mark = [*_STYLES.values(), *_OTHERS][place]
+        style = "-" if own else "--"
+        axes.plot(sizes, values, linestyle=style, linewidth=2.0, color=color, marker=mark, markersize=5, label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(sizes)
+    for axis, shape in ((axes.xaxis, "{:,.0f}"), (axes.yaxis, "{:g}")):
+        axis.set_major_formatter(FuncFormatter(lambda value, place, shape=shape: shape.format(value)))
+        axis.set_minor_locator(NullLocator())
+    axes.set_xlabel("nodes in the store")
+    axes.set_ylabel("ms, median, without embedding")
+    axes.set_title("Latency\n", loc="left", fontsize=11, color=_INK, fontweight="bold")
+    below = f"subtree of a tenth of the store; planted vectors of {bench['bench']['dimension']} dimensions"
+    axes.text(0.0, 1.02, below, transform=axes.transAxes, fontsize=8.5, color="#666666", va="bottom")
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
     return figure
 

@@ -6,27 +6,29 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from eval import plots, tables
+from eval.bench import sheets
 from eval.tables import Result
 
 FILE = "report.md"
 
 
-def write(results: Sequence[Result], out: Path) -> list[Path]:
+def write(results: Sequence[Result], out: Path, benches: Sequence[Result] = ()) -> list[Path]:
     """Writes ``report.md`` and its plots.
 
+    :param benches: results of ``python -m eval bench``.
     :return: the files, the report first.
     :raises HybridMemError: matplotlib is not installed.
     :raises OSError: ``out`` cannot be written to.
     """
-    drawn = plots.draw(results, out)
+    drawn = plots.draw(results, out, benches)
     file = out / FILE
-    file.write_text("\n".join(_parts(results, drawn)), encoding="utf-8")
+    file.write_text("\n".join([*_parts(results, benches, drawn)]), encoding="utf-8")
     return [file, *drawn]
 
 
-def _parts(results: Sequence[Result], drawn: Sequence[Path]) -> Iterator[str]:
+def _parts(results: Sequence[Result], benches: Sequence[Result], drawn: Sequence[Path]) -> Iterator[str]:
     yield "# Evaluation report\n"
-    yield from _provenance(results)
+    yield from _provenance([*results, *benches])
     groups = tables.by_dataset(results)
     if len(results) > 1:
         yield "## Overview\n"
@@ -43,6 +45,13 @@ def _parts(results: Sequence[Result], drawn: Sequence[Path]) -> Iterator[str]:
         for file in drawn:
             # One name may begin like another ("locomo" and "locomo-first9"); a kind has no hyphen.
             if file.name.startswith(prefix) and "-" not in file.name.removeprefix(prefix):
+                yield f"![{file.stem}]({file.name})\n"
+    for bench in benches:
+        yield f"## Latency and throughput: {plots.bench_name(bench)}\n"
+        for sheet in sheets.of(bench):
+            yield sheet.markdown()
+        for file in drawn:
+            if file.name == f"{plots.bench_name(bench)}-latency.png":
                 yield f"![{file.stem}]({file.name})\n"
 
 

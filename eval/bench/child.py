@@ -1,0 +1,78 @@
+"""What is measured in a process of its own: opening a store, and how much memory searching takes.
+
+``python -m eval.bench.child open DIRECTORY`` or ``… memory DIRECTORY NODES SEED SEARCHES``; prints one JSON document.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+
+def resident_mb() -> float | None:
+    """Memory that this process holds at the moment, in MB of 1,000,000 bytes; None where that cannot be read."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def opening(directory: str) -> dict[str, Any]:
+    """ms that ``import hybridmem`` and the first open of the process take."""
+    began = time.perf_counter()
+    from hybridmem import Memory
+
+    imported = time.perf_counter()
+    memory = Memory.open(directory, create=False)
+    opened = time.perf_counter()
+    memory.close()
+    return {"import": 1000.0 * (imported - began), "open": 1000.0 * (opened - imported)}
+
+
+def memory(directory: str, nodes: int, seed: int, searches: int) -> dict[str, Any]:
+    """Resident memory after open, after each first search of a subtree, and at the end of two rounds through all."""
+    from eval.bench.planted import PROJECTS, Planted, PlantedEmbedder, uid
+    from hybridmem import Memory
+
+    planted = Planted(nodes, seed)
+    # Whole projects, which are big, and sessions, which are many; by turns, so that no order is a good one.
+    spans = [planted.project(project) for project in range(PROJECTS)]
+    inner = [session for project in range(PROJECTS) for session in planted.sessions(project)]
+    scopes = [uid(span.start) for span in [*spans, *inner[:: max(1, len(inner) // max(1, searches))][:searches]]]
+    embedder = PlantedEmbedder(planted)
+    config = {"index": {"background": False}}
+    # What any search of a process loads once is no part of the cache: so one of a store with a single node comes first.
+    with (
+        tempfile.TemporaryDirectory() as empty,
+        Memory.open(Path(empty) / "store", embedder=embedder, config=config) as one,
+    ):
+        one.add("warm up 预热")
+        one.search("warm up 预热", 1)
+    with Memory.open(directory, embedder=embedder, config=config, create=False) as handle:
+        opened = resident_mb()
+        handle.search("first 第一", 1, scope=scopes[-1])
+        first = resident_mb()
+        held = []
+        for place, scope in enumerate([*scopes, *scopes]):
+            handle.search(f"question 问题 {place}", 10, scope=scope)
+            held.append(resident_mb())
+        limit = getattr(handle.config.index, "cache_mb", None)
+    return {"opened": opened, "first_search": first, "after": held, "subtrees": len(scopes), "cache_mb": limit}
+
+
+def main(arguments: list[str]) -> None:
+    """Does what the first argument names."""
+    if arguments[0] == "open":
+        print(json.dumps(opening(arguments[1])))
+    else:
+        print(json.dumps(memory(arguments[1], *map(int, arguments[2:5]))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
