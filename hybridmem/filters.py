@@ -1,11 +1,12 @@
-"""What a search is narrowed to besides its scope: types, times, metadata."""
+"""What a search is narrowed to besides its scope: types, states, times, metadata."""
 
 from __future__ import annotations
 
+import difflib
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,13 @@ from hybridmem.errors import InvalidInput
 from hybridmem.index.view import Pool
 from hybridmem.store import tree
 from hybridmem.store.rows import to_micros
+from hybridmem.types import STATES, State, TaskStatus
+
+#: Words that are taken for a state, and what to say.
+_NO_STATES = {
+    "active": "did you mean 'live'?",
+    **dict.fromkeys(get_args(TaskStatus), "that is the status of a task, not the state of a memory: see tasks()"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,7 @@ class Filters:
     since: int | None = None
     until: int | None = None
     metadata: dict[str, Any] | None = None
+    states: tuple[State, ...] = ("live",)
 
     @classmethod
     def of(
@@ -33,26 +42,37 @@ class Filters:
         since: Any = None,
         until: Any = None,
         metadata: Mapping[str, Any] | None = None,
+        states: Sequence[str] | None = None,
     ) -> Filters:
         """Checks what a caller gave.
 
         :raises InvalidInput: names the filter and what is accepted.
         """
-        if isinstance(types, str):
-            raise InvalidInput(f"types: must be a list of types such as [{types!r}], not one text")
+        for name, given in (("types", types), ("states", states)):
+            if isinstance(given, str):
+                raise InvalidInput(f"{name}: must be a list of {name} such as [{given!r}], not one text")
         return cls(
             types=None if types is None else tuple(inputs.node_type(kind) for kind in types),
             since=None if since is None else to_micros(inputs.moment("since", since)),
             until=None if until is None else to_micros(inputs.moment("until", until)),
             metadata=inputs.metadata(metadata) or None,
+            states=("live",) if states is None else tuple(dict.fromkeys(_state(one) for one in states)),
         )
 
+    @property
+    def gathered(self) -> tuple[State, ...]:
+        """The states of what is scored: live nodes always, since the others hang below them and in their light."""
+        return tuple(state for state in STATES if state == "live" or state in self.states)
+
     def mask(self, tx: sqlite3.Connection, pool: Pool) -> NDArray[np.bool_]:
-        """(n,) which nodes of the pool pass: of one of the types, created from ``since`` (inclusive) to ``until``
-        (exclusive), and with every one of the metadata values."""
+        """(n,) which nodes of the pool pass: of one of the types, in one of the states, created from ``since``
+        (inclusive) to ``until`` (exclusive), and with every one of the metadata values."""
         passes = np.ones(len(pool), dtype=np.bool_)
         if self.types is not None:
             passes &= np.isin(pool.types, list(self.types))
+        if self.states != ("live",):
+            found = tree.not_live(tx, pool.ids.tolist())
+            passes &= np.array([found.get(one, "live") in self.states for one in pool.ids.tolist()], dtype=np.bool_)
         if self.since is not None:
             passes &= pool.created_at >= self.since
         if self.until is not None:
@@ -71,3 +91,12 @@ class Filters:
             ],
             dtype=np.bool_,
         )
+
+
+def _state(value: Any) -> State:
+    if value in STATES:
+        return value  # type: ignore[no-any-return]
+    message = f"states: must be among {', '.join(STATES)}, not {value!r}"
+    near = difflib.get_close_matches(str(value), STATES, n=1)
+    hint = _NO_STATES.get(str(value)) or (f"did you mean {near[0]!r}?" if near else "")
+    raise InvalidInput(f"{message}; {hint}" if hint else message)

@@ -22,6 +22,7 @@ from hybridmem.ranking import Postings
 from hybridmem.store import lexical, points, tree
 from hybridmem.store.rows import Key
 from hybridmem.store.workspace import Workspace
+from hybridmem.types import State
 
 logger = logging.getLogger("hybridmem")
 
@@ -33,6 +34,8 @@ NEAREST_INSIDE = 50
 LEXICAL_CANDIDATES = 500
 #: Reciprocal rank fusion (Cormack, Clarke and Büttcher 2009) adds 60 to a rank; less here, since the first few matter.
 RANK_OFFSET = 10.0
+#: What is searched unless other states are asked for.
+LIVE: tuple[State, ...] = ("live",)
 
 
 class Locator:
@@ -82,19 +85,23 @@ class Locator:
         return found if inside >= min(NEAREST_INSIDE, len(found)) else None
 
     def gather(
-        self, tx: sqlite3.Connection, base: Key, nearest: list[int] | None, terms: Sequence[str]
+        self,
+        tx: sqlite3.Connection,
+        base: Key,
+        nearest: list[int] | None,
+        terms: Sequence[str],
+        states: Sequence[State] = LIVE,
     ) -> tuple[Pool, Postings]:
-        """The pool to score, and the postings of the query's terms in it."""
+        """The pool to score, and the postings of the query's terms in it.
+
+        :param states: nodes in any of these; others than live ones are in no index, so that all are scored then.
+        """
         found = lexical.postings(tx, self._workspace.id, terms)
-        pool = self._views.subtree(tx, base.path) if nearest is None else self._located(tx, base, nearest, found)
-        postings = {}
-        for term, rows in found.items():
-            positions = pool.positions([row[0] for row in rows])
-            inside = positions >= 0
-            if inside.any():
-                counts = np.array([row[1] for row in rows], dtype=np.int64)
-                postings[term] = (positions[inside], counts[inside])
-        return pool, postings
+        if tuple(states) != LIVE:
+            pool = self._views.of(tx, tree.scan(tx, self._workspace.id, [base.path], states=states))
+        else:
+            pool = self._views.subtree(tx, base.path) if nearest is None else self._located(tx, base, nearest, found)
+        return pool, _in_pool(pool, found)
 
     def these(self, tx: sqlite3.Connection, ids: Sequence[int]) -> Pool:
         """Just these nodes."""
@@ -140,3 +147,15 @@ class Locator:
                 paths.append(by_id[parent_id].path)
                 room -= size
         return paths
+
+
+def _in_pool(pool: Pool, found: dict[str, list[tuple[int, int]]]) -> Postings:
+    """Postings by internal id as postings by position, for what is in the pool."""
+    postings = {}
+    for term, rows in found.items():
+        positions = pool.positions([row[0] for row in rows])
+        inside = positions >= 0
+        if inside.any():
+            counts = np.array([row[1] for row in rows], dtype=np.int64)
+            postings[term] = (positions[inside], counts[inside])
+    return postings

@@ -126,6 +126,7 @@ class Memory(TreeVerbs):
         *,
         scope: str = "auto",
         types: Sequence[str] | None = None,
+        states: Sequence[str] | None = None,
         since: Any = None,
         until: Any = None,
         metadata: Mapping[str, Any] | None = None,
@@ -138,6 +139,7 @@ class Memory(TreeVerbs):
         :param scope: ``"auto"``: all of the namespace, the active task's subtree preferred a little; ``"namespace"``:
             without that; ``"task"``: only below the active task; or the id of a node: only at and below it.
         :param types: only nodes of these types.
+        :param states: only nodes in these states: live, archived, superseded, forgotten; None: live ones.
         :param since: only what happened from this moment on; a datetime (naive means UTC) or ISO 8601 text.
         :param until: only what happened before this moment.
         :param metadata: only nodes with each of these metadata values.
@@ -145,7 +147,7 @@ class Memory(TreeVerbs):
         :return: hits with ``score``, ``score_details`` and ``explain()``; ``warnings`` say what was missing (the model
             could not be loaded: lexical and tree signals alone have ranked).
         """
-        filters = Filters.of(types, since, until, metadata)
+        filters = Filters.of(types, since, until, metadata, states)
         return self._recall.search(query, k, scope=scope, trace=trace, filters=filters)
 
     def context(
@@ -156,6 +158,11 @@ class Memory(TreeVerbs):
         order: str | None = None,
         scope: str = "auto",
         format: str | None = None,
+        types: Sequence[str] | None = None,
+        states: Sequence[str] | None = None,
+        since: Any = None,
+        until: Any = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Context:
         """The chain of the active task and the best memories, packed for a prompt within a token budget.
 
@@ -166,8 +173,13 @@ class Memory(TreeVerbs):
         :param scope: as in :meth:`search`.
         :param format: ``"text"``, ``"markdown"``, ``"messages"`` (chat messages, see ``context.messages``) or
             ``"json"``; None: context.format.
+        :param types: this and ``states``, ``since``, ``until``, ``metadata``: as in :meth:`search`. They choose among
+            the memories; the chain of the active task is always shown.
         """
-        return self._recall.context(query, token_budget=token_budget, order=order, scope=scope, format=format)
+        filters = Filters.of(types, since, until, metadata, states)
+        return self._recall.context(
+            query, token_budget=token_budget, order=order, scope=scope, format=format, filters=filters
+        )
 
     def weights(self, ids: Sequence[str]) -> dict[str, float]:
         """The weight in [0, 1] that each of these nodes has at this moment; ids that are not here are left out."""

@@ -18,7 +18,7 @@ from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreClose
 from hybridmem.filters import Filters
 from hybridmem.index.view import Pool
 from hybridmem.indexing import Indexer
-from hybridmem.locate import Locator
+from hybridmem.locate import LIVE, Locator
 from hybridmem.ports import Vectors
 from hybridmem.ranking import Postings, Question, Signals
 from hybridmem.store import outbox, points, tree
@@ -58,13 +58,14 @@ class Recall:
         order: str | None = None,
         scope: str = "auto",
         format: str | None = None,
+        filters: Filters,
     ) -> Context:
         settings = self._workspace.config.context
         shape = inputs.one_of("format", settings.format if format is None else format, FORMATS)
         budget = settings.token_budget if token_budget is None else inputs.count("token_budget", token_budget)
         order = inputs.one_of("order", settings.order if order is None else order, ("tree", "time", "score"))
         text = None if query is None else clean_text("query", query)
-        found = self._ranked(text, settings.candidates, scope, Filters(), False)
+        found = self._ranked(text, settings.candidates, scope, filters, False)
         with self._workspace.read() as tx:
             chain = self._chain(tx)
         counter = token_counter()
@@ -116,11 +117,12 @@ class Recall:
         named = [] if query is None else moments(query, workspace.clock.now())
         terms = [] if query is None else _terms(query, named)
         # Without a query every node counts: its weight needs no vector, so nothing has to be located first.
-        nearest = None if query is None else self._locator.nearest(scope, vector)
+        whole = query is None or filters.gathered != LIVE
+        nearest = None if whole else self._locator.nearest(scope, vector)
         recorded = self._model.recorded()
         with self._guard, workspace.read() as tx:
             base = self._locator.scope(tx, scope)
-            pool, postings = self._locator.gather(tx, base, nearest, terms)
+            pool, postings = self._locator.gather(tx, base, nearest, terms, filters.gathered)
             active, _ = points.active(tx, workspace.id, workspace.agent)
             prior = active if query is not None and scope != "namespace" else None
             question = Question(query, terms, vector, prior, named)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Namespace = tuple[str, ...]
 State = Literal["live", "archived", "superseded", "forgotten"]
+STATES: tuple[State, ...] = get_args(State)
 TaskStatus = Literal["open", "paused", "done", "failed"]
 Order = Literal["tree", "time", "score"]
 Format = Literal["text", "markdown", "messages", "json"]

@@ -84,7 +84,10 @@ class Views:
 
     def selection(self, tx: sqlite3.Connection, paths: Sequence[str], ids: Sequence[int]) -> Pool:
         """The subtrees at these paths and these single nodes; reads just their vectors and keeps nothing."""
-        rows = tree.scan(tx, self._namespace, paths, ids)
+        return self.of(tx, tree.scan(tx, self._namespace, paths, ids))
+
+    def of(self, tx: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> Pool:
+        """These rows of tree.scan(), with their vectors as they are in the store; keeps nothing."""
         found = outbox.vectors_of(tx, [row[0] for row in rows])
         width = len(next(iter(found.values()))) if found else 0
         vectors = np.zeros((len(rows), width), dtype=np.float32)
