@@ -6,7 +6,7 @@ import difflib
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,26 @@ from numpy.typing import NDArray
 from hybridmem import inputs
 from hybridmem.errors import InvalidInput
 from hybridmem.index.view import Pool
-from hybridmem.store import tree
 from hybridmem.store.rows import to_micros
-from hybridmem.types import STATES, State, TaskStatus
+from hybridmem.types import STATES, Node, State, TaskStatus
 
 #: Words that are taken for a state, and what to say.
 _NO_STATES = {
     "active": "did you mean 'live'?",
     **dict.fromkeys(get_args(TaskStatus), "that is the status of a task, not the state of a memory: see tasks()"),
 }
+
+
+class Source(Protocol):
+    """Where nodes are read: hybridmem.store.tree as they are, hybridmem.store.past as they were. By internal id."""
+
+    def nodes(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Node]: ...
+
+    def titles(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, ...]]: ...
+
+    def metadata(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]: ...
+
+    def not_live(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +75,28 @@ class Filters:
         """The states of what is scored: live nodes always, since the others hang below them and in their light."""
         return tuple(state for state in STATES if state == "live" or state in self.states)
 
-    def mask(self, tx: sqlite3.Connection, pool: Pool) -> NDArray[np.bool_]:
+    def mask(self, tx: sqlite3.Connection, pool: Pool, source: Source) -> NDArray[np.bool_]:
         """(n,) which nodes of the pool pass: of one of the types, in one of the states, created from ``since``
         (inclusive) to ``until`` (exclusive), and with every one of the metadata values."""
         passes = np.ones(len(pool), dtype=np.bool_)
         if self.types is not None:
             passes &= np.isin(pool.types, list(self.types))
         if self.states != ("live",):
-            found = tree.not_live(tx, pool.ids.tolist())
+            found = source.not_live(tx, pool.ids.tolist())
             passes &= np.array([found.get(one, "live") in self.states for one in pool.ids.tolist()], dtype=np.bool_)
         if self.since is not None:
             passes &= pool.created_at >= self.since
         if self.until is not None:
             passes &= pool.created_at < self.until
         if self.metadata is not None:
-            passes &= self._with_metadata(tx, pool, passes)
+            passes &= self._with_metadata(tx, pool, passes, source)
         return passes
 
-    def _with_metadata(self, tx: sqlite3.Connection, pool: Pool, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _with_metadata(
+        self, tx: sqlite3.Connection, pool: Pool, candidates: NDArray[np.bool_], source: Source
+    ) -> NDArray[np.bool_]:
         wanted = self.metadata or {}
-        found = tree.metadata(tx, pool.ids[candidates].tolist())
+        found = source.metadata(tx, pool.ids[candidates].tolist())
         return np.array(
             [
                 all(name in found.get(node_id, {}) and found[node_id][name] == value for name, value in wanted.items())

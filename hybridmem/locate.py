@@ -20,6 +20,7 @@ from hybridmem.indexing import Indexer
 from hybridmem.ports import Vectors
 from hybridmem.ranking import Postings
 from hybridmem.store import lexical, points, tree
+from hybridmem.store.past import Past
 from hybridmem.store.rows import Key
 from hybridmem.store.workspace import Workspace
 from hybridmem.types import State
@@ -46,22 +47,31 @@ class Locator:
         self._indexer = indexer
         self._views = Views(workspace.id)
 
-    def scope(self, tx: sqlite3.Connection, scope: str) -> Key:
-        """The node at and below which to search.
+    def scope(self, tx: sqlite3.Connection, scope: str, past: Past | None = None) -> Key:
+        """The node at and below which to search, as it is or as it was in the ``past``.
 
         :raises NotFound: ``scope`` is neither auto, task, namespace nor an id here; or "task" without an active task.
         """
         if scope in ("auto", "namespace"):
             return self._workspace.root(tx)
         if scope == "task":
-            task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
-            if task_id is None:
-                raise NotFound("scope: this agent has no active task; start one, or search with scope='auto'")
-            return tree.by_id(tx, task_id)
-        found = tree.find(tx, self._workspace.id, inputs.name("scope", scope))
+            task = self.active_task(tx, past)
+            if task is None:
+                then = "has no active task" if past is None else "had no active task at that time"
+                raise NotFound(f"scope: this agent {then}; start one, or search with scope='auto'")
+            return task
+        found = tree.find(tx, self._workspace.id, inputs.name("scope", scope)) if past is None else past.find(scope)
         if found is None:
-            raise NotFound(f"scope: must be auto, task, namespace or the id of a node; there is no node {scope!r}")
+            then = "there is no node" if past is None else "at that time there was no node"
+            raise NotFound(f"scope: must be auto, task, namespace or the id of a node; {then} {scope!r}")
         return found
+
+    def active_task(self, tx: sqlite3.Connection, past: Past | None = None) -> Key | None:
+        """The task that is, or was, active for this agent."""
+        if past is not None:
+            return past.active_task()
+        task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
+        return None if task_id is None else tree.by_id(tx, task_id)
 
     def nearest(self, scope: str, vector: Vectors | None) -> list[int] | None:
         """Chroma's nearest internal ids, best first, if the scope is too big to score whole; None: score it whole.
@@ -91,12 +101,17 @@ class Locator:
         nearest: list[int] | None,
         terms: Sequence[str],
         states: Sequence[State] = LIVE,
+        past: Past | None = None,
     ) -> tuple[Pool, Postings]:
         """The pool to score, and the postings of the query's terms in it.
 
         :param states: nodes in any of these; others than live ones are in no index, so that all are scored then.
+        :param past: as they were then; again all are scored.
         """
         found = lexical.postings(tx, self._workspace.id, terms)
+        if past is not None:
+            pool = self._views.of(tx, past.scan(base.path, states), without=past.rewritten)
+            return pool, _in_pool(pool, past.postings(found, terms))
         if tuple(states) != LIVE:
             pool = self._views.of(tx, tree.scan(tx, self._workspace.id, [base.path], states=states))
         else:

@@ -130,6 +130,7 @@ class Memory(TreeVerbs):
         since: Any = None,
         until: Any = None,
         metadata: Mapping[str, Any] | None = None,
+        as_of: Any = None,
         trace: bool = False,
     ) -> SearchResult:
         """The memories that answer a query best, best first: locate (softly), gather, score, top k.
@@ -143,12 +144,18 @@ class Memory(TreeVerbs):
         :param since: only what happened from this moment on; a datetime (naive means UTC) or ISO 8601 text.
         :param until: only what happened before this moment.
         :param metadata: only nodes with each of these metadata values.
+        :param as_of: search the memory as it was at this moment (given like ``since``; a date alone is 00:00 UTC): what
+            was written later is not there, what was changed later is as it was, and recency, words such as "yesterday",
+            the active task and every path are those of then. "Written" means by this store: what was imported, or
+            happened earlier (``occurred_at``), is there from the moment it was stored. Of a content that has been
+            replaced since no vector is kept: it is found by its words and in the tree. All in scope is scored exactly,
+            so that it takes longer in a big store.
         :param trace: also tell which subtrees were located (``result.located``).
         :return: hits with ``score``, ``score_details`` and ``explain()``; ``warnings`` say what was missing (the model
             could not be loaded: lexical and tree signals alone have ranked).
         """
         filters = Filters.of(types, since, until, metadata, states)
-        return self._recall.search(query, k, scope=scope, trace=trace, filters=filters)
+        return self._recall.search(query, k, scope=scope, trace=trace, filters=filters, as_of=as_of)
 
     def context(
         self,
@@ -163,6 +170,7 @@ class Memory(TreeVerbs):
         since: Any = None,
         until: Any = None,
         metadata: Mapping[str, Any] | None = None,
+        as_of: Any = None,
     ) -> Context:
         """The chain of the active task and the best memories, packed for a prompt within a token budget.
 
@@ -175,10 +183,11 @@ class Memory(TreeVerbs):
             ``"json"``; None: context.format.
         :param types: this and ``states``, ``since``, ``until``, ``metadata``: as in :meth:`search`. They choose among
             the memories; the chain of the active task is always shown.
+        :param as_of: as in :meth:`search`; the chain is that of the task that was active then, as it was.
         """
         filters = Filters.of(types, since, until, metadata, states)
         return self._recall.context(
-            query, token_budget=token_budget, order=order, scope=scope, format=format, filters=filters
+            query, token_budget=token_budget, order=order, scope=scope, format=format, filters=filters, as_of=as_of
         )
 
     def weights(self, ids: Sequence[str]) -> dict[str, float]:

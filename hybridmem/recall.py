@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +16,15 @@ from hybridmem.dates import Interval, moments
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model
 from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreClosed, StoreFull
-from hybridmem.filters import Filters
+from hybridmem.filters import Filters, Source
 from hybridmem.index.view import Pool
 from hybridmem.indexing import Indexer
 from hybridmem.locate import LIVE, Locator
 from hybridmem.ports import Vectors
 from hybridmem.ranking import Postings, Question, Signals
-from hybridmem.store import outbox, points, tree
+from hybridmem.store import outbox, past, tree
+from hybridmem.store.past import Past
+from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import clean_text, query_terms
 from hybridmem.tokens import token_counter
@@ -45,10 +48,18 @@ class Recall:
         self._guard = threading.Lock()
 
     def search(
-        self, query: str, k: int | None = None, *, scope: str = "auto", trace: bool = False, filters: Filters
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        scope: str = "auto",
+        trace: bool = False,
+        filters: Filters,
+        as_of: Any = None,
     ) -> SearchResult:
         wanted = self._workspace.config.retrieval.k if k is None else inputs.count("k", k)
-        return self._ranked(clean_text("query", query), wanted, scope, filters, trace)
+        moment = None if as_of is None else to_micros(inputs.moment("as_of", as_of))
+        return self._ranked(clean_text("query", query), wanted, scope, filters, trace, moment)
 
     def context(
         self,
@@ -59,15 +70,17 @@ class Recall:
         scope: str = "auto",
         format: str | None = None,
         filters: Filters,
+        as_of: Any = None,
     ) -> Context:
         settings = self._workspace.config.context
         shape = inputs.one_of("format", settings.format if format is None else format, FORMATS)
         budget = settings.token_budget if token_budget is None else inputs.count("token_budget", token_budget)
         order = inputs.one_of("order", settings.order if order is None else order, ("tree", "time", "score"))
         text = None if query is None else clean_text("query", query)
-        found = self._ranked(text, settings.candidates, scope, filters, False)
+        moment = None if as_of is None else to_micros(inputs.moment("as_of", as_of))
+        found = self._ranked(text, settings.candidates, scope, filters, False, moment)
         with self._workspace.read() as tx:
-            chain = self._chain(tx)
+            chain = self._chain(tx, moment)
         counter = token_counter()
         packed = packing.pack(
             ancestors=chain,
@@ -105,26 +118,31 @@ class Recall:
 
     # Locate → gather → score → top k
 
-    def _ranked(self, query: str | None, k: int, scope: str, filters: Filters, trace: bool) -> SearchResult:
+    def _ranked(
+        self, query: str | None, k: int, scope: str, filters: Filters, trace: bool, as_of: int | None
+    ) -> SearchResult:
         workspace, config = self._workspace, self._workspace.config
         workspace.connections.check()  # fails at once on a closed handle or after a fork, before any lock
         warnings: list[str] = []
         if k == 0:
             with workspace.read() as tx:
-                self._locator.scope(tx, scope)
+                self._locator.scope(tx, scope, self._past(tx, as_of))
             return SearchResult(())
         vector = None if query is None else self._query_vector(query, warnings)
-        named = [] if query is None else moments(query, workspace.clock.now())
+        now = workspace.now() if as_of is None else min(as_of, workspace.now())
+        named = [] if query is None else moments(query, from_micros(now))
         terms = [] if query is None else _terms(query, named)
         # Without a query every node counts: its weight needs no vector, so nothing has to be located first.
-        whole = query is None or filters.gathered != LIVE
+        whole = query is None or as_of is not None or filters.gathered != LIVE
         nearest = None if whole else self._locator.nearest(scope, vector)
         recorded = self._model.recorded()
         with self._guard, workspace.read() as tx:
-            base = self._locator.scope(tx, scope)
-            pool, postings = self._locator.gather(tx, base, nearest, terms, filters.gathered)
-            active, _ = points.active(tx, workspace.id, workspace.agent)
-            prior = active if query is not None and scope != "namespace" else None
+            then = self._past(tx, as_of)
+            source: Source = tree if then is None else then
+            base = self._locator.scope(tx, scope, then)
+            pool, postings = self._locator.gather(tx, base, nearest, terms, filters.gathered, then)
+            task = self._locator.active_task(tx, then)
+            prior = task.id if task is not None and query is not None and scope != "namespace" else None
             question = Question(query, terms, vector, prior, named)
             signals = ranking.rank(
                 pool,
@@ -133,14 +151,17 @@ class Recall:
                 recorded.calibration if recorded else None,
                 config.retrieval,
                 config.weights,
-                workspace.now(),
+                now,
             )
-            eligible = (pool.depth > 0) & filters.mask(tx, pool)
+            eligible = (pool.depth > 0) & filters.mask(tx, pool, source)
             if query is not None:
                 eligible &= signals.relevance > 0
             places = ranking.best(signals.score, eligible, k)
-            located = self._located(tx, pool, signals) if trace else ()
-            return SearchResult(self._hits(tx, pool, signals, postings, places), tuple(warnings), located)
+            located = self._located(tx, pool, signals, source) if trace else ()
+            return SearchResult(self._hits(tx, pool, signals, postings, places, source), tuple(warnings), located)
+
+    def _past(self, tx: sqlite3.Connection, as_of: int | None) -> Past | None:
+        return None if as_of is None else past.at(tx, self._workspace.id, as_of, self._workspace.agent)
 
     def _query_vector(self, query: str, warnings: list[str]) -> Vectors | None:
         """The query's embedding, after the few memories that still wait have been embedded; None if there is none."""
@@ -178,10 +199,16 @@ class Recall:
     # What is returned
 
     def _hits(
-        self, tx: sqlite3.Connection, pool: Pool, signals: Signals, postings: Postings, places: Sequence[int]
+        self,
+        tx: sqlite3.Connection,
+        pool: Pool,
+        signals: Signals,
+        postings: Postings,
+        places: Sequence[int],
+        source: Source,
     ) -> tuple[Hit, ...]:
         ids = [int(pool.ids[i]) for i in places]
-        nodes, titles = tree.nodes(tx, ids), tree.titles(tx, ids)
+        nodes, titles = source.nodes(tx, ids), source.titles(tx, ids)
         hits = []
         for i, node_id in zip(places, ids, strict=True):
             words = tuple(term for term, (positions, _) in postings.items() if i in positions)
@@ -189,10 +216,10 @@ class Recall:
             hits.append(Hit(nodes[node_id], float(signals.score[i]), details, titles[node_id], words))
         return tuple(hits)
 
-    def _located(self, tx: sqlite3.Connection, pool: Pool, signals: Signals) -> tuple[Located, ...]:
+    def _located(self, tx: sqlite3.Connection, pool: Pool, signals: Signals, source: Source) -> tuple[Located, ...]:
         """The subtrees with the highest scores, best first."""
         places = ranking.best(signals.located, signals.located > 0, TRACED)
-        nodes = tree.nodes(tx, [int(pool.ids[i]) for i in places])
+        nodes = source.nodes(tx, [int(pool.ids[i]) for i in places])
         return tuple(
             Located(
                 id=nodes[int(pool.ids[i])].id,
@@ -203,11 +230,13 @@ class Recall:
             for i in places
         )
 
-    def _chain(self, tx: sqlite3.Connection) -> list[Node]:
-        """root → active task; the root alone if there is none."""
-        task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
-        key = tree.by_id(tx, task_id) if task_id else self._workspace.root(tx)
-        return [*tree.ancestors(tx, key), tree.node(tx, key)]
+    def _chain(self, tx: sqlite3.Connection, as_of: int | None) -> list[Node]:
+        """root → active task; the root alone if there is none. As it is, or as it was."""
+        then = self._past(tx, as_of)
+        source: Source = tree if then is None else then
+        ids = tree.path_ids((self._locator.active_task(tx, then) or self._workspace.root(tx)).path)
+        nodes = source.nodes(tx, ids)
+        return [nodes[one] for one in ids]
 
 
 def _terms(query: str, named: Sequence[Interval]) -> list[str]:

@@ -28,6 +28,10 @@ States = Annotated[
         "--state", help="Only memories in this state: live (default), archived, superseded, forgotten. Repeatable."
     ),
 ]
+AsOf = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--as-of", metavar="TIME", help="The memory as it was then, ISO 8601; a date alone is 00:00 UTC."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -43,12 +47,13 @@ def search(
     scope: Scope = "auto",
     types: Types = None,
     states: States = None,
+    as_of: AsOf = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say where each score comes from.")] = False,
 ) -> Reply:
     """Find the memories that answer a query, best first."""
     text = given_text("query", query)
     with options.open() as memory:
-        found = memory.search(text, k, scope=scope, types=types or None, states=states or None)
+        found = memory.search(text, k, scope=scope, types=types or None, states=states or None, as_of=as_of)
     return Reply(found.to_dict(), lambda screen: print_hits(screen, found, explain=explain), found.warnings)
 
 
@@ -67,6 +72,7 @@ def context(
     format: Annotated[Optional[str], typer.Option("--format", help="text, markdown, messages or json.")] = None,  # noqa: UP045
     types: Types = None,
     states: States = None,
+    as_of: AsOf = None,
 ) -> Reply:
     """Print what belongs into a prompt, within a token budget.
 
@@ -84,6 +90,7 @@ def context(
             format=format,
             types=types or None,
             states=states or None,
+            as_of=as_of,
         )
 
     def show(screen: Console) -> None:

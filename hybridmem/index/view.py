@@ -86,9 +86,11 @@ class Views:
         """The subtrees at these paths and these single nodes; reads just their vectors and keeps nothing."""
         return self.of(tx, tree.scan(tx, self._namespace, paths, ids))
 
-    def of(self, tx: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> Pool:
-        """These rows of tree.scan(), with their vectors as they are in the store; keeps nothing."""
-        found = outbox.vectors_of(tx, [row[0] for row in rows])
+    def of(
+        self, tx: sqlite3.Connection, rows: Sequence[tuple[Any, ...]], without: frozenset[int] = frozenset()
+    ) -> Pool:
+        """These rows of tree.scan(), with the vectors of all but the nodes ``without``; keeps nothing."""
+        found = outbox.vectors_of(tx, [row[0] for row in rows if row[0] not in without])
         width = len(next(iter(found.values()))) if found else 0
         vectors = np.zeros((len(rows), width), dtype=np.float32)
         for position, row in enumerate(rows):
