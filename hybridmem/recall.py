@@ -6,12 +6,13 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
-from hybridmem import inputs, packing, ranking
+from hybridmem import diversity, inputs, packing, ranking
 from hybridmem.dates import Interval, moments
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model
@@ -20,7 +21,7 @@ from hybridmem.filters import Filters, Source
 from hybridmem.index.view import Pool
 from hybridmem.indexing import Indexer
 from hybridmem.locate import LIVE, Locator
-from hybridmem.ports import Vectors
+from hybridmem.ports import Calibration, Vectors
 from hybridmem.ranking import Postings, Question, Signals
 from hybridmem.store import outbox, past, tree
 from hybridmem.store.past import Past
@@ -35,6 +36,8 @@ logger = logging.getLogger("hybridmem")
 FORMATS = ("text", "markdown", "messages", "json")
 #: How many located subtrees a trace tells of.
 TRACED = 10
+#: With diversity: how many of the best are looked at for each hit that is wanted.
+CANDIDATES = 5
 
 
 class Recall:
@@ -156,9 +159,14 @@ class Recall:
             eligible = (pool.depth > 0) & filters.mask(tx, pool, source)
             if query is not None:
                 eligible &= signals.relevance > 0
-            places = ranking.best(signals.score, eligible, k)
+            diverse = config.retrieval.diversity > 0.0 and recorded is not None
+            places = ranking.best(signals.score, eligible, k * CANDIDATES if diverse else k)
             located = self._located(tx, pool, signals, source) if trace else ()
-            return SearchResult(self._hits(tx, pool, signals, postings, places, source), tuple(warnings), located)
+            hits = self._hits(tx, pool, signals, postings, places, source)
+            vectors = _vectors(pool, places) if diverse else None
+        if vectors is not None and recorded is not None:
+            hits = _diverse(hits, vectors, recorded.calibration, config.retrieval.diversity, k)
+        return SearchResult(hits, tuple(warnings), located)
 
     def _past(self, tx: sqlite3.Connection, as_of: int | None) -> Past | None:
         return None if as_of is None else past.at(tx, self._workspace.id, as_of, self._workspace.agent)
@@ -261,4 +269,19 @@ def _details(pool: Pool, signals: Signals, i: int) -> ScoreDetails:
         confidence=float(pool.confidence[i]),
         frequency=float(signals.frequency[i]),
         cosine=float(signals.cosine[i]) if known else None,  # type: ignore[index]
+    )
+
+
+def _vectors(pool: Pool, places: Sequence[int]) -> Vectors:
+    """(c, d) the vectors of the nodes at these positions, L2-normalised; a zero row where there is none."""
+    return pool.vectors[np.asarray(places, dtype=np.int64)]
+
+
+def _diverse(hits: Sequence[Hit], vectors: Vectors, calibration: Calibration, share: float, k: int) -> tuple[Hit, ...]:
+    """``k`` of the hits, so that they do not say the same again and again; each knows its redundancy."""
+    score = np.array([hit.score for hit in hits], dtype=np.float64)
+    order, redundancy = diversity.spread(score, vectors, calibration, share, k)
+    return tuple(
+        replace(hits[i], score_details=replace(hits[i].score_details, redundancy=similar))
+        for i, similar in zip(order, redundancy, strict=True)
     )
