@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 from hybridmem import config as configuration
 from hybridmem import files, inputs, observe
 from hybridmem.config import Config
+from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.indexing import Indexer
-from hybridmem.ports import Clock, Embedder, SystemClock
+from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recover import Recovery
 from hybridmem.store import outbox, points
@@ -46,11 +47,13 @@ class Memory(TreeVerbs):
     StoreDamaged or StoreClosed; a call that raises has changed nothing, and may be repeated.
     """
 
-    def __init__(self, workspace: Workspace, model: Model, indexer: Indexer) -> None:
+    def __init__(
+        self, workspace: Workspace, model: Model, indexer: Indexer, reranker: Callable[[], Reranker] | None = None
+    ) -> None:
         """Not for users: call :meth:`open`."""
         super().__init__(workspace, indexer)
         self._model = model
-        self._recall = Recall(workspace, model, indexer)
+        self._recall = Recall(workspace, model, indexer, reranker)
         self._recovery = Recovery(workspace)
         self._closed = False
 
@@ -63,6 +66,7 @@ class Memory(TreeVerbs):
         agent: str = "default",
         config: str | Path | Mapping[str, Any] | Config | None = None,
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         clock: Clock | None = None,
         create: bool = True,
     ) -> Memory:
@@ -73,11 +77,16 @@ class Memory(TreeVerbs):
         :param agent: who writes; each agent has its own active task in a namespace.
         :param config: a YAML file, a mapping, a Config, or None for the defaults (see configs/default.yaml).
         :param embedder: an embedder of your own (see hybridmem.ports.Embedder); it wins over the configuration.
+        :param reranker: a reranker of your own (see hybridmem.ports.Reranker): the last stage of every search, and of
+            every context with a query; it wins over retrieval.reranker. If it fails on a query, the result is that of
+            the stages before, and its warnings say so.
         :param clock: where the time comes from; None: the machine's clock.
         :param create: False: make neither the store nor the namespace, for programs that only read.
         :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
         :raises InvalidInput: a bad namespace or agent, or the path is a file.
         :raises ConfigError: the configuration is wrong; the message names the file, the key and the nearest key.
+        :raises RerankerUnavailable: retrieval.reranker is set, but sentence-transformers is not installed, or it is a
+            path that leads to no model. A model that cannot be loaded raises it from the first search.
         :raises StoreDamaged: ``tree.db`` is not a hybridmem store. StoreTooNew: made by a later version.
         """
         settings = configuration.load(config)
@@ -85,6 +94,9 @@ class Memory(TreeVerbs):
         # On the type, since asking the object itself may load its model.
         if embedder is not None and not all(hasattr(type(embedder), name) for name in EMBEDDER_NAMES):
             raise InvalidInput("embedder: must have identity, embed_documents() and embed_query(); see ports.Embedder")
+        if reranker is not None and not hasattr(type(reranker), "scores"):
+            raise InvalidInput("reranker: must have scores(); see ports.Reranker")
+        ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         connections = Connections(
             Path(path),
             durability=settings.store.durability,
@@ -98,7 +110,7 @@ class Memory(TreeVerbs):
             raise
         model = Model(connections, lambda known: choose(known, settings.embedding, embedder))
         indexer = Indexer(connections, model, batch_size=settings.index.batch_size)
-        return cls(workspace, model, indexer)
+        return cls(workspace, model, indexer, ranker)
 
     @property
     def path(self) -> Path:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
-from hybridmem import diversity, inputs, packing, ranking
+from hybridmem import diversity, inputs, packing, ranking, rerank
 from hybridmem.dates import Interval, moments
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model
@@ -21,7 +21,7 @@ from hybridmem.filters import Filters, Source
 from hybridmem.index.view import Pool
 from hybridmem.indexing import Indexer
 from hybridmem.locate import LIVE, Locator
-from hybridmem.ports import Calibration, Vectors
+from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
 from hybridmem.store import outbox, past, tree
 from hybridmem.store.past import Past
@@ -43,7 +43,11 @@ CANDIDATES = 5
 class Recall:
     """The read verbs of one workspace that rank; see :class:`hybridmem.Memory` for what each promises."""
 
-    def __init__(self, workspace: Workspace, model: Model, indexer: Indexer) -> None:
+    def __init__(
+        self, workspace: Workspace, model: Model, indexer: Indexer, reranker: Callable[[], Reranker] | None = None
+    ) -> None:
+        """:param reranker: gives the reranker, loaded, or raises RerankerUnavailable; None: there is none."""
+        self._reranker = reranker
         self._workspace = workspace
         self._model = model
         self._indexer = indexer
@@ -131,6 +135,8 @@ class Recall:
             with workspace.read() as tx:
                 self._locator.scope(tx, scope, self._past(tx, as_of))
             return SearchResult(())
+        # First of all, since it is an error if it was configured and cannot be loaded.
+        reranker = None if self._reranker is None or query is None else self._reranker()
         vector = None if query is None else self._query_vector(query, warnings)
         now = workspace.now() if as_of is None else min(as_of, workspace.now())
         named = [] if query is None else moments(query, from_micros(now))
@@ -160,13 +166,32 @@ class Recall:
             if query is not None:
                 eligible &= signals.relevance > 0
             diverse = config.retrieval.diversity > 0.0 and recorded is not None
-            places = ranking.best(signals.score, eligible, k * CANDIDATES if diverse else k)
+            wanted = k * CANDIDATES if diverse else k
+            if reranker is not None:
+                wanted = max(k, config.retrieval.rerank_candidates)
+            places = ranking.best(signals.score, eligible, wanted)
             located = self._located(tx, pool, signals, source) if trace else ()
             hits = self._hits(tx, pool, signals, postings, places, source)
             vectors = _vectors(pool, places) if diverse else None
+        # Outside of the transaction and the lock: a reranker may take seconds.
+        if reranker is not None and query is not None:
+            order, hits = self._reranked(reranker, query, hits, warnings)
+            vectors = None if vectors is None else vectors[order]
         if vectors is not None and recorded is not None:
             hits = _diverse(hits, vectors, recorded.calibration, config.retrieval.diversity, k)
-        return SearchResult(hits, tuple(warnings), located)
+        return SearchResult(hits[:k], tuple(warnings), located)
+
+    def _reranked(
+        self, reranker: Reranker, query: str, hits: tuple[Hit, ...], warnings: list[str]
+    ) -> tuple[list[int], tuple[Hit, ...]]:
+        """The hits by what the reranker says; as they are, with a warning, if it fails: better those than none."""
+        settings = self._workspace.config.retrieval
+        try:
+            return rerank.reranked(reranker, query, hits, settings.omega, settings.blend)
+        except Exception as error:  # a reranker is foreign code; a search must not be lost with it
+            logger.warning("the reranker failed on a query: %r", error)
+            warnings.append(f"not reranked, the order is that of the stages before: the reranker failed: {error!r}")
+            return list(range(len(hits))), hits
 
     def _past(self, tx: sqlite3.Connection, as_of: int | None) -> Past | None:
         return None if as_of is None else past.at(tx, self._workspace.id, as_of, self._workspace.agent)

@@ -91,6 +91,7 @@ class ScoreDetails:
     ``cosine`` is the raw cosine similarity in [-1, 1].
     ``redundancy`` is the similarity in [0, 1] to the most similar hit before this one, which decides the order together
     with the score; None without ``retrieval.diversity``.
+    ``reranked`` is what a reranker said, and stands in the place of ``relevance`` in the score then; None without one.
     """
 
     relevance: float
@@ -107,6 +108,7 @@ class ScoreDetails:
     frequency: float
     cosine: float | None
     redundancy: float | None = None
+    reranked: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +136,11 @@ class Hit:
         where = f" (in {self.path[-1]})" if self.path and d.tree > 0 else ""
         said = (f", speaker {d.speaker:.0f}" if d.speaker else "") + (f", date {d.date:.2f}" if d.date else "")
         again = "" if d.redundancy is None else f"; redundancy {d.redundancy:.2f} to the hits before it"
+        judged = "" if d.reranked is None else f"reranked {d.reranked:.3f} in place of "
         words = f" (words: {', '.join(self.matched_terms)})" if self.matched_terms else ""
         return (
-            f"score {self.score:.3f} = relevance {d.relevance:.3f} [vector {vector}, lexical {d.lexical:.2f}{words}, "
+            f"score {self.score:.3f} = {judged}relevance {d.relevance:.3f} "
+            f"[vector {vector}, lexical {d.lexical:.2f}{words}, "
             f"tree {d.tree:.2f}{where}, neighbour {d.neighbour:.2f}{said}] with weight {d.weight:.3f} "
             f"[importance {d.importance:.2f}, recency {d.recency:.2f}, confidence {d.confidence:.2f}, "
             f"frequency {d.frequency:.2f}]{again}"
