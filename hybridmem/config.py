@@ -111,6 +111,9 @@ class RetrievalConfig(Section):
     vote_share: float = Field(default=0.5, ge=0.0)
     active_task_prior: float = Field(default=0.1, ge=0.0, le=1.0)
     located_subtrees: int = Field(default=5, ge=1, le=1000)
+    diversity: float = Field(default=0.0, ge=0.0, le=1.0)
+    reranker: str | None = Field(default=None, min_length=1)
+    rerank_candidates: int = Field(default=50, ge=1, le=10_000)
 
     @model_validator(mode="after")
     def _usable(self) -> RetrievalConfig:

@@ -14,7 +14,8 @@
     │   └── EmbeddingMismatch     8   the store was built with another embedding model
     ├── IndexUnavailable          9   the vector index cannot be used; everything else goes on
     ├── StoreFull                10   no room to write: disk full, or the directory is read-only
-    └── StoreClosed              11   the handle was closed, or carried over a fork
+    ├── StoreClosed              11   the handle was closed, or carried over a fork
+    └── RerankerUnavailable      12   the configured reranker cannot be loaded
 """
 
 from __future__ import annotations
@@ -97,3 +98,9 @@ class StoreClosed(HybridMemError):
     """The handle was closed, or was inherited by a forked child; open the store again."""
 
     exit_code = 11
+
+
+class RerankerUnavailable(HybridMemError):
+    """``retrieval.reranker`` names a model that cannot be loaded; leave it out, and searching works without it."""
+
+    exit_code = 12

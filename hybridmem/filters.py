@@ -1,11 +1,12 @@
-"""What a search is narrowed to besides its scope: types, times, metadata."""
+"""What a search is narrowed to besides its scope: types, states, times, metadata."""
 
 from __future__ import annotations
 
+import difflib
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,26 @@ from numpy.typing import NDArray
 from hybridmem import inputs
 from hybridmem.errors import InvalidInput
 from hybridmem.index.view import Pool
-from hybridmem.store import tree
 from hybridmem.store.rows import to_micros
+from hybridmem.types import STATES, Node, State, TaskStatus
+
+#: Words that are taken for a state, and what to say.
+_NO_STATES = {
+    "active": "did you mean 'live'?",
+    **dict.fromkeys(get_args(TaskStatus), "that is the status of a task, not the state of a memory: see tasks()"),
+}
+
+
+class Source(Protocol):
+    """Where nodes are read: hybridmem.store.tree as they are, hybridmem.store.past as they were. By internal id."""
+
+    def nodes(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Node]: ...
+
+    def titles(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, ...]]: ...
+
+    def metadata(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]: ...
+
+    def not_live(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +44,7 @@ class Filters:
     since: int | None = None
     until: int | None = None
     metadata: dict[str, Any] | None = None
+    states: tuple[State, ...] = ("live",)
 
     @classmethod
     def of(
@@ -33,37 +53,50 @@ class Filters:
         since: Any = None,
         until: Any = None,
         metadata: Mapping[str, Any] | None = None,
+        states: Sequence[str] | None = None,
     ) -> Filters:
         """Checks what a caller gave.
 
         :raises InvalidInput: names the filter and what is accepted.
         """
-        if isinstance(types, str):
-            raise InvalidInput(f"types: must be a list of types such as [{types!r}], not one text")
+        for name, given in (("types", types), ("states", states)):
+            if isinstance(given, str):
+                raise InvalidInput(f"{name}: must be a list of {name} such as [{given!r}], not one text")
         return cls(
             types=None if types is None else tuple(inputs.node_type(kind) for kind in types),
             since=None if since is None else to_micros(inputs.moment("since", since)),
             until=None if until is None else to_micros(inputs.moment("until", until)),
             metadata=inputs.metadata(metadata) or None,
+            states=("live",) if states is None else tuple(dict.fromkeys(_state(one) for one in states)),
         )
 
-    def mask(self, tx: sqlite3.Connection, pool: Pool) -> NDArray[np.bool_]:
-        """(n,) which nodes of the pool pass: of one of the types, created from ``since`` (inclusive) to ``until``
-        (exclusive), and with every one of the metadata values."""
+    @property
+    def gathered(self) -> tuple[State, ...]:
+        """The states of what is scored: live nodes always, since the others hang below them and in their light."""
+        return tuple(state for state in STATES if state == "live" or state in self.states)
+
+    def mask(self, tx: sqlite3.Connection, pool: Pool, source: Source) -> NDArray[np.bool_]:
+        """(n,) which nodes of the pool pass: of one of the types, in one of the states, created from ``since``
+        (inclusive) to ``until`` (exclusive), and with every one of the metadata values."""
         passes = np.ones(len(pool), dtype=np.bool_)
         if self.types is not None:
             passes &= np.isin(pool.types, list(self.types))
+        if self.states != ("live",):
+            found = source.not_live(tx, pool.ids.tolist())
+            passes &= np.array([found.get(one, "live") in self.states for one in pool.ids.tolist()], dtype=np.bool_)
         if self.since is not None:
             passes &= pool.created_at >= self.since
         if self.until is not None:
             passes &= pool.created_at < self.until
         if self.metadata is not None:
-            passes &= self._with_metadata(tx, pool, passes)
+            passes &= self._with_metadata(tx, pool, passes, source)
         return passes
 
-    def _with_metadata(self, tx: sqlite3.Connection, pool: Pool, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _with_metadata(
+        self, tx: sqlite3.Connection, pool: Pool, candidates: NDArray[np.bool_], source: Source
+    ) -> NDArray[np.bool_]:
         wanted = self.metadata or {}
-        found = tree.metadata(tx, pool.ids[candidates].tolist())
+        found = source.metadata(tx, pool.ids[candidates].tolist())
         return np.array(
             [
                 all(name in found.get(node_id, {}) and found[node_id][name] == value for name, value in wanted.items())
@@ -71,3 +104,12 @@ class Filters:
             ],
             dtype=np.bool_,
         )
+
+
+def _state(value: Any) -> State:
+    if value in STATES:
+        return value  # type: ignore[no-any-return]
+    message = f"states: must be among {', '.join(STATES)}, not {value!r}"
+    near = difflib.get_close_matches(str(value), STATES, n=1)
+    hint = _NO_STATES.get(str(value)) or (f"did you mean {near[0]!r}?" if near else "")
+    raise InvalidInput(f"{message}; {hint}" if hint else message)

@@ -20,8 +20,10 @@ from hybridmem.indexing import Indexer
 from hybridmem.ports import Vectors
 from hybridmem.ranking import Postings
 from hybridmem.store import lexical, points, tree
+from hybridmem.store.past import Past
 from hybridmem.store.rows import Key
 from hybridmem.store.workspace import Workspace
+from hybridmem.types import State
 
 logger = logging.getLogger("hybridmem")
 
@@ -33,6 +35,8 @@ NEAREST_INSIDE = 50
 LEXICAL_CANDIDATES = 500
 #: Reciprocal rank fusion (Cormack, Clarke and Büttcher 2009) adds 60 to a rank; less here, since the first few matter.
 RANK_OFFSET = 10.0
+#: What is searched unless other states are asked for.
+LIVE: tuple[State, ...] = ("live",)
 
 
 class Locator:
@@ -43,22 +47,31 @@ class Locator:
         self._indexer = indexer
         self._views = Views(workspace.id, workspace.config.index.cache_mb)
 
-    def scope(self, tx: sqlite3.Connection, scope: str) -> Key:
-        """The node at and below which to search.
+    def scope(self, tx: sqlite3.Connection, scope: str, past: Past | None = None) -> Key:
+        """The node at and below which to search, as it is or as it was in the ``past``.
 
         :raises NotFound: ``scope`` is neither auto, task, namespace nor an id here; or "task" without an active task.
         """
         if scope in ("auto", "namespace"):
             return self._workspace.root(tx)
         if scope == "task":
-            task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
-            if task_id is None:
-                raise NotFound("scope: this agent has no active task; start one, or search with scope='auto'")
-            return tree.by_id(tx, task_id)
-        found = tree.find(tx, self._workspace.id, inputs.name("scope", scope))
+            task = self.active_task(tx, past)
+            if task is None:
+                then = "has no active task" if past is None else "had no active task at that time"
+                raise NotFound(f"scope: this agent {then}; start one, or search with scope='auto'")
+            return task
+        found = tree.find(tx, self._workspace.id, inputs.name("scope", scope)) if past is None else past.find(scope)
         if found is None:
-            raise NotFound(f"scope: must be auto, task, namespace or the id of a node; there is no node {scope!r}")
+            then = "there is no node" if past is None else "at that time there was no node"
+            raise NotFound(f"scope: must be auto, task, namespace or the id of a node; {then} {scope!r}")
         return found
+
+    def active_task(self, tx: sqlite3.Connection, past: Past | None = None) -> Key | None:
+        """The task that is, or was, active for this agent."""
+        if past is not None:
+            return past.active_task()
+        task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
+        return None if task_id is None else tree.by_id(tx, task_id)
 
     def nearest(self, scope: str, vector: Vectors | None) -> list[int] | None:
         """Chroma's nearest internal ids, best first, if the scope is too big to score whole; None: score it whole.
@@ -82,19 +95,28 @@ class Locator:
         return found if inside >= min(NEAREST_INSIDE, len(found)) else None
 
     def gather(
-        self, tx: sqlite3.Connection, base: Key, nearest: list[int] | None, terms: Sequence[str]
+        self,
+        tx: sqlite3.Connection,
+        base: Key,
+        nearest: list[int] | None,
+        terms: Sequence[str],
+        states: Sequence[State] = LIVE,
+        past: Past | None = None,
     ) -> tuple[Pool, Postings]:
-        """The pool to score, and the postings of the query's terms in it."""
+        """The pool to score, and the postings of the query's terms in it.
+
+        :param states: nodes in any of these; others than live ones are in no index, so that all are scored then.
+        :param past: as they were then; again all are scored.
+        """
         found = lexical.postings(tx, self._workspace.id, terms)
-        pool = self._views.subtree(tx, base.path) if nearest is None else self._located(tx, base, nearest, found)
-        postings = {}
-        for term, rows in found.items():
-            positions = pool.positions([row[0] for row in rows])
-            inside = positions >= 0
-            if inside.any():
-                counts = np.array([row[1] for row in rows], dtype=np.int64)
-                postings[term] = (positions[inside], counts[inside])
-        return pool, postings
+        if past is not None:
+            pool = self._views.of(tx, past.scan(base.path, states), without=past.rewritten)
+            return pool, _in_pool(pool, past.postings(found, terms))
+        if tuple(states) != LIVE:
+            pool = self._views.of(tx, tree.scan(tx, self._workspace.id, [base.path], states=states))
+        else:
+            pool = self._views.subtree(tx, base.path) if nearest is None else self._located(tx, base, nearest, found)
+        return pool, _in_pool(pool, found)
 
     def these(self, tx: sqlite3.Connection, ids: Sequence[int]) -> Pool:
         """Just these nodes."""
@@ -140,3 +162,15 @@ class Locator:
                 paths.append(by_id[parent_id].path)
                 room -= size
         return paths
+
+
+def _in_pool(pool: Pool, found: dict[str, list[tuple[int, int]]]) -> Postings:
+    """Postings by internal id as postings by position, for what is in the pool."""
+    postings = {}
+    for term, rows in found.items():
+        positions = pool.positions([row[0] for row in rows])
+        inside = positions >= 0
+        if inside.any():
+            counts = np.array([row[1] for row in rows], dtype=np.int64)
+            postings[term] = (positions[inside], counts[inside])
+    return postings

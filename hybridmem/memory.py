@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 from hybridmem import config as configuration
 from hybridmem import files, inputs, observe
 from hybridmem.config import Config
+from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.indexing import Indexer
-from hybridmem.ports import Clock, Embedder, SystemClock
+from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recover import Recovery
 from hybridmem.store import outbox, points
@@ -46,11 +47,13 @@ class Memory(TreeVerbs):
     StoreDamaged or StoreClosed; a call that raises has changed nothing, and may be repeated.
     """
 
-    def __init__(self, workspace: Workspace, model: Model, indexer: Indexer) -> None:
+    def __init__(
+        self, workspace: Workspace, model: Model, indexer: Indexer, reranker: Callable[[], Reranker] | None = None
+    ) -> None:
         """Not for users: call :meth:`open`."""
         super().__init__(workspace, indexer)
         self._model = model
-        self._recall = Recall(workspace, model, indexer)
+        self._recall = Recall(workspace, model, indexer, reranker)
         self._recovery = Recovery(workspace)
         self._closed = False
 
@@ -63,6 +66,7 @@ class Memory(TreeVerbs):
         agent: str = "default",
         config: str | Path | Mapping[str, Any] | Config | None = None,
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         clock: Clock | None = None,
         create: bool = True,
     ) -> Memory:
@@ -73,11 +77,16 @@ class Memory(TreeVerbs):
         :param agent: who writes; each agent has its own active task in a namespace.
         :param config: a YAML file, a mapping, a Config, or None for the defaults (see configs/default.yaml).
         :param embedder: an embedder of your own (see hybridmem.ports.Embedder); it wins over the configuration.
+        :param reranker: a reranker of your own (see hybridmem.ports.Reranker): the last stage of every search, and of
+            every context with a query; it wins over retrieval.reranker. If it fails on a query, the result is that of
+            the stages before, and its warnings say so.
         :param clock: where the time comes from; None: the machine's clock.
         :param create: False: make neither the store nor the namespace, for programs that only read.
         :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
         :raises InvalidInput: a bad namespace or agent, or the path is a file.
         :raises ConfigError: the configuration is wrong; the message names the file, the key and the nearest key.
+        :raises RerankerUnavailable: retrieval.reranker is set, but sentence-transformers is not installed, or it is a
+            path that leads to no model. A model that cannot be loaded raises it from the first search.
         :raises StoreDamaged: ``tree.db`` is not a hybridmem store. StoreTooNew: made by a later version.
         """
         settings = configuration.load(config)
@@ -85,6 +94,9 @@ class Memory(TreeVerbs):
         # On the type, since asking the object itself may load its model.
         if embedder is not None and not all(hasattr(type(embedder), name) for name in EMBEDDER_NAMES):
             raise InvalidInput("embedder: must have identity, embed_documents() and embed_query(); see ports.Embedder")
+        if reranker is not None and not hasattr(type(reranker), "scores"):
+            raise InvalidInput("reranker: must have scores(); see ports.Reranker")
+        ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         connections = Connections(
             Path(path),
             durability=settings.store.durability,
@@ -104,7 +116,7 @@ class Memory(TreeVerbs):
             piece_tokens=settings.embedding.piece_tokens,
             piece_overlap=settings.embedding.piece_overlap,
         )
-        return cls(workspace, model, indexer)
+        return cls(workspace, model, indexer, ranker)
 
     @property
     def path(self) -> Path:
@@ -132,9 +144,11 @@ class Memory(TreeVerbs):
         *,
         scope: str = "auto",
         types: Sequence[str] | None = None,
+        states: Sequence[str] | None = None,
         since: Any = None,
         until: Any = None,
         metadata: Mapping[str, Any] | None = None,
+        as_of: Any = None,
         trace: bool = False,
     ) -> SearchResult:
         """The memories that answer a query best, best first: locate (softly), gather, score, top k.
@@ -144,15 +158,22 @@ class Memory(TreeVerbs):
         :param scope: ``"auto"``: all of the namespace, the active task's subtree preferred a little; ``"namespace"``:
             without that; ``"task"``: only below the active task; or the id of a node: only at and below it.
         :param types: only nodes of these types.
+        :param states: only nodes in these states: live, archived, superseded, forgotten; None: live ones.
         :param since: only what happened from this moment on; a datetime (naive means UTC) or ISO 8601 text.
         :param until: only what happened before this moment.
         :param metadata: only nodes with each of these metadata values.
+        :param as_of: search the memory as it was at this moment (given like ``since``; a date alone is 00:00 UTC): what
+            was written later is not there, what was changed later is as it was, and recency, words such as "yesterday",
+            the active task and every path are those of then. "Written" means by this store: what was imported, or
+            happened earlier (``occurred_at``), is there from the moment it was stored. Of a content that has been
+            replaced since no vector is kept: it is found by its words and in the tree. All in scope is scored exactly,
+            so that it takes longer in a big store.
         :param trace: also tell which subtrees were located (``result.located``).
         :return: hits with ``score``, ``score_details`` and ``explain()``; ``warnings`` say what was missing (the model
             could not be loaded: lexical and tree signals alone have ranked).
         """
-        filters = Filters.of(types, since, until, metadata)
-        return self._recall.search(query, k, scope=scope, trace=trace, filters=filters)
+        filters = Filters.of(types, since, until, metadata, states)
+        return self._recall.search(query, k, scope=scope, trace=trace, filters=filters, as_of=as_of)
 
     def context(
         self,
@@ -162,6 +183,12 @@ class Memory(TreeVerbs):
         order: str | None = None,
         scope: str = "auto",
         format: str | None = None,
+        types: Sequence[str] | None = None,
+        states: Sequence[str] | None = None,
+        since: Any = None,
+        until: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+        as_of: Any = None,
     ) -> Context:
         """The chain of the active task and the best memories, packed for a prompt within a token budget.
 
@@ -172,8 +199,14 @@ class Memory(TreeVerbs):
         :param scope: as in :meth:`search`.
         :param format: ``"text"``, ``"markdown"``, ``"messages"`` (chat messages, see ``context.messages``) or
             ``"json"``; None: context.format.
+        :param types: this and ``states``, ``since``, ``until``, ``metadata``: as in :meth:`search`. They choose among
+            the memories; the chain of the active task is always shown.
+        :param as_of: as in :meth:`search`; the chain is that of the task that was active then, as it was.
         """
-        return self._recall.context(query, token_budget=token_budget, order=order, scope=scope, format=format)
+        filters = Filters.of(types, since, until, metadata, states)
+        return self._recall.context(
+            query, token_budget=token_budget, order=order, scope=scope, format=format, filters=filters, as_of=as_of
+        )
 
     def weights(self, ids: Sequence[str]) -> dict[str, float]:
         """The weight in [0, 1] that each of these nodes has at this moment; ids that are not here are left out."""

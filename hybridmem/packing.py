@@ -255,7 +255,7 @@ class _Packer:
         """Takes hits by rank while their prices fit; what is left out is keyed by rank."""
         in_chain = {line.node.id for line in chain}
         titles = [title(line.node.content) for line in chain]
-        least = self._floor * max((hit.score_details.relevance for hit in hits), default=0.0)
+        least = self._floor * max(map(_relevance, hits), default=0.0)
         items: list[_Item] = []
         dropped: dict[int, tuple[str, str]] = {}
         seen: set[str] = set()
@@ -264,7 +264,7 @@ class _Packer:
         for rank, hit in enumerate(hits):
             reason = IN_CHAIN if hit.id in in_chain else REPEATED if hit.id in seen else ""
             seen.add(hit.id)
-            if not reason and hit.score_details.relevance < least:
+            if not reason and _relevance(hit) < least:
                 reason = NOT_RELEVANT
             item = None
             if not reason and room >= _SMALLEST_ITEM:
@@ -357,6 +357,11 @@ class _Packer:
             return bool(branch), best[branch[:1]], best[branch], branch
 
         return sorted(by_time, key=place)
+
+
+def _relevance(hit: Hit) -> float:
+    details = hit.score_details
+    return details.relevance if details.reranked is None else details.reranked
 
 
 def _branch(hit: Hit, chain_titles: Sequence[str]) -> tuple[str, ...]:

@@ -53,6 +53,18 @@ class Embedder(Protocol):
         ...
 
 
+class Reranker(Protocol):
+    """Reads a question and a content together and says how well the one answers the other: finer than comparing
+    vectors, and slower. Safe to share between threads.
+    """
+
+    def scores(self, query: str, contents: Sequence[str]) -> Sequence[float] | NDArray[np.floating]:
+        """(n,) for each content a number in [0, 1], the higher the better; what it says of one does not depend on the
+        others.
+        """
+        ...
+
+
 class VectorIndex(Protocol):
     """Approximate nearest neighbours over one namespace. Disposable: always rebuilt from the store when in doubt.
 

@@ -5,24 +5,28 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 
-from hybridmem import inputs, packing, ranking
+from hybridmem import diversity, inputs, packing, ranking, rerank
 from hybridmem.dates import Interval, moments
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model
 from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreClosed, StoreFull
-from hybridmem.filters import Filters
+from hybridmem.filters import Filters, Source
 from hybridmem.index.view import Pool
 from hybridmem.indexing import Indexer
-from hybridmem.locate import Locator
+from hybridmem.locate import LIVE, Locator
 from hybridmem.pieces import last_piece
-from hybridmem.ports import Vectors
+from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
-from hybridmem.store import outbox, points, tree
+from hybridmem.store import outbox, past, tree
+from hybridmem.store.past import Past
+from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import clean_text, query_terms
 from hybridmem.tokens import token_counter
@@ -33,12 +37,18 @@ logger = logging.getLogger("hybridmem")
 FORMATS = ("text", "markdown", "messages", "json")
 #: How many located subtrees a trace tells of.
 TRACED = 10
+#: With diversity: how many of the best are looked at for each hit that is wanted.
+CANDIDATES = 5
 
 
 class Recall:
     """The read verbs of one workspace that rank; see :class:`hybridmem.Memory` for what each promises."""
 
-    def __init__(self, workspace: Workspace, model: Model, indexer: Indexer) -> None:
+    def __init__(
+        self, workspace: Workspace, model: Model, indexer: Indexer, reranker: Callable[[], Reranker] | None = None
+    ) -> None:
+        """:param reranker: gives the reranker, loaded, or raises RerankerUnavailable; None: there is none."""
+        self._reranker = reranker
         self._workspace = workspace
         self._model = model
         self._indexer = indexer
@@ -46,10 +56,18 @@ class Recall:
         self._guard = threading.Lock()
 
     def search(
-        self, query: str, k: int | None = None, *, scope: str = "auto", trace: bool = False, filters: Filters
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        scope: str = "auto",
+        trace: bool = False,
+        filters: Filters,
+        as_of: Any = None,
     ) -> SearchResult:
         wanted = self._workspace.config.retrieval.k if k is None else inputs.count("k", k)
-        return self._ranked(clean_text("query", query), wanted, scope, filters, trace)
+        moment = None if as_of is None else to_micros(inputs.moment("as_of", as_of))
+        return self._ranked(clean_text("query", query), wanted, scope, filters, trace, moment)
 
     def context(
         self,
@@ -59,15 +77,18 @@ class Recall:
         order: str | None = None,
         scope: str = "auto",
         format: str | None = None,
+        filters: Filters,
+        as_of: Any = None,
     ) -> Context:
         settings = self._workspace.config.context
         shape = inputs.one_of("format", settings.format if format is None else format, FORMATS)
         budget = settings.token_budget if token_budget is None else inputs.count("token_budget", token_budget)
         order = inputs.one_of("order", settings.order if order is None else order, ("tree", "time", "score"))
         text = None if query is None else clean_text("query", query)
-        found = self._ranked(text, settings.candidates, scope, Filters(), False)
+        moment = None if as_of is None else to_micros(inputs.moment("as_of", as_of))
+        found = self._ranked(text, settings.candidates, scope, filters, False, moment)
         with self._workspace.read() as tx:
-            chain = self._chain(tx)
+            chain = self._chain(tx, moment)
         counter = token_counter()
         packed = packing.pack(
             ancestors=chain,
@@ -105,25 +126,33 @@ class Recall:
 
     # Locate → gather → score → top k
 
-    def _ranked(self, query: str | None, k: int, scope: str, filters: Filters, trace: bool) -> SearchResult:
+    def _ranked(
+        self, query: str | None, k: int, scope: str, filters: Filters, trace: bool, as_of: int | None
+    ) -> SearchResult:
         workspace, config = self._workspace, self._workspace.config
         workspace.connections.check()  # fails at once on a closed handle or after a fork, before any lock
         warnings: list[str] = []
         if k == 0:
             with workspace.read() as tx:
-                self._locator.scope(tx, scope)
+                self._locator.scope(tx, scope, self._past(tx, as_of))
             return SearchResult(())
+        # First of all, since it is an error if it was configured and cannot be loaded.
+        reranker = None if self._reranker is None or query is None else self._reranker()
         vector = None if query is None else self._query_vector(query, warnings)
-        named = [] if query is None else moments(query, workspace.clock.now())
+        now = workspace.now() if as_of is None else min(as_of, workspace.now())
+        named = [] if query is None else moments(query, from_micros(now))
         terms = [] if query is None else _terms(query, named)
         # Without a query every node counts: its weight needs no vector, so nothing has to be located first.
-        nearest = None if query is None else self._locator.nearest(scope, vector)
+        whole = query is None or as_of is not None or filters.gathered != LIVE
+        nearest = None if whole else self._locator.nearest(scope, vector)
         recorded = self._model.recorded()
         with self._guard, workspace.read() as tx:
-            base = self._locator.scope(tx, scope)
-            pool, postings = self._locator.gather(tx, base, nearest, terms)
-            active, _ = points.active(tx, workspace.id, workspace.agent)
-            prior = active if query is not None and scope != "namespace" else None
+            then = self._past(tx, as_of)
+            source: Source = tree if then is None else then
+            base = self._locator.scope(tx, scope, then)
+            pool, postings = self._locator.gather(tx, base, nearest, terms, filters.gathered, then)
+            task = self._locator.active_task(tx, then)
+            prior = task.id if task is not None and query is not None and scope != "namespace" else None
             question = Question(query, terms, vector, prior, named)
             signals = ranking.rank(
                 pool,
@@ -132,14 +161,41 @@ class Recall:
                 recorded.calibration if recorded else None,
                 config.retrieval,
                 config.weights,
-                workspace.now(),
+                now,
             )
-            eligible = (pool.depth > 0) & filters.mask(tx, pool)
+            eligible = (pool.depth > 0) & filters.mask(tx, pool, source)
             if query is not None:
                 eligible &= signals.relevance > 0
-            places = ranking.best(signals.score, eligible, k)
-            located = self._located(tx, pool, signals) if trace else ()
-            return SearchResult(self._hits(tx, pool, signals, postings, places), tuple(warnings), located)
+            diverse = config.retrieval.diversity > 0.0 and recorded is not None
+            wanted = k * CANDIDATES if diverse else k
+            if reranker is not None:
+                wanted = max(k, config.retrieval.rerank_candidates)
+            places = ranking.best(signals.score, eligible, wanted)
+            located = self._located(tx, pool, signals, source) if trace else ()
+            hits = self._hits(tx, pool, signals, postings, places, source)
+            vectors = _vectors(pool, places) if diverse else None
+        # Outside of the transaction and the lock: a reranker may take seconds.
+        if reranker is not None and query is not None:
+            order, hits = self._reranked(reranker, query, hits, warnings)
+            vectors = None if vectors is None else vectors[order]
+        if vectors is not None and recorded is not None:
+            hits = _diverse(hits, vectors, recorded.calibration, config.retrieval.diversity, k)
+        return SearchResult(hits[:k], tuple(warnings), located)
+
+    def _reranked(
+        self, reranker: Reranker, query: str, hits: tuple[Hit, ...], warnings: list[str]
+    ) -> tuple[list[int], tuple[Hit, ...]]:
+        """The hits by what the reranker says; as they are, with a warning, if it fails: better those than none."""
+        settings = self._workspace.config.retrieval
+        try:
+            return rerank.reranked(reranker, query, hits, settings.omega, settings.blend)
+        except Exception as error:  # a reranker is foreign code; a search must not be lost with it
+            logger.warning("the reranker failed on a query: %r", error)
+            warnings.append(f"not reranked, the order is that of the stages before: the reranker failed: {error!r}")
+            return list(range(len(hits))), hits
+
+    def _past(self, tx: sqlite3.Connection, as_of: int | None) -> Past | None:
+        return None if as_of is None else past.at(tx, self._workspace.id, as_of, self._workspace.agent)
 
     def _query_vector(self, query: str, warnings: list[str]) -> Vectors | None:
         """The query's embedding, after the few memories that still wait have been embedded; None if there is none."""
@@ -178,10 +234,16 @@ class Recall:
     # What is returned
 
     def _hits(
-        self, tx: sqlite3.Connection, pool: Pool, signals: Signals, postings: Postings, places: Sequence[int]
+        self,
+        tx: sqlite3.Connection,
+        pool: Pool,
+        signals: Signals,
+        postings: Postings,
+        places: Sequence[int],
+        source: Source,
     ) -> tuple[Hit, ...]:
         ids = [int(pool.ids[i]) for i in places]
-        nodes, titles = tree.nodes(tx, ids), tree.titles(tx, ids)
+        nodes, titles = source.nodes(tx, ids), source.titles(tx, ids)
         hits = []
         for i, node_id in zip(places, ids, strict=True):
             words = tuple(term for term, (positions, _) in postings.items() if i in positions)
@@ -189,10 +251,10 @@ class Recall:
             hits.append(Hit(nodes[node_id], float(signals.score[i]), details, titles[node_id], words))
         return tuple(hits)
 
-    def _located(self, tx: sqlite3.Connection, pool: Pool, signals: Signals) -> tuple[Located, ...]:
+    def _located(self, tx: sqlite3.Connection, pool: Pool, signals: Signals, source: Source) -> tuple[Located, ...]:
         """The subtrees with the highest scores, best first."""
         places = ranking.best(signals.located, signals.located > 0, TRACED)
-        nodes = tree.nodes(tx, [int(pool.ids[i]) for i in places])
+        nodes = source.nodes(tx, [int(pool.ids[i]) for i in places])
         return tuple(
             Located(
                 id=nodes[int(pool.ids[i])].id,
@@ -203,11 +265,13 @@ class Recall:
             for i in places
         )
 
-    def _chain(self, tx: sqlite3.Connection) -> list[Node]:
-        """root → active task; the root alone if there is none."""
-        task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
-        key = tree.by_id(tx, task_id) if task_id else self._workspace.root(tx)
-        return [*tree.ancestors(tx, key), tree.node(tx, key)]
+    def _chain(self, tx: sqlite3.Connection, as_of: int | None) -> list[Node]:
+        """root → active task; the root alone if there is none. As it is, or as it was."""
+        then = self._past(tx, as_of)
+        source: Source = tree if then is None else then
+        ids = tree.path_ids((self._locator.active_task(tx, then) or self._workspace.root(tx)).path)
+        nodes = source.nodes(tx, ids)
+        return [nodes[one] for one in ids]
 
 
 def _terms(query: str, named: Sequence[Interval]) -> list[str]:
@@ -232,4 +296,20 @@ def _details(pool: Pool, signals: Signals, i: int) -> ScoreDetails:
         confidence=float(pool.confidence[i]),
         frequency=float(signals.frequency[i]),
         cosine=float(signals.cosine[i]) if known else None,  # type: ignore[index]
+    )
+
+
+def _vectors(pool: Pool, places: Sequence[int]) -> Vectors:
+    """(c, d) the vectors of the nodes at these positions (of a long content its first piece), L2-normalised; a zero row
+    where there is none."""
+    return pool.pieces.first(pool.embedded, places)
+
+
+def _diverse(hits: Sequence[Hit], vectors: Vectors, calibration: Calibration, share: float, k: int) -> tuple[Hit, ...]:
+    """``k`` of the hits, so that they do not say the same again and again; each knows its redundancy."""
+    score = np.array([hit.score for hit in hits], dtype=np.float64)
+    order, redundancy = diversity.spread(score, vectors, calibration, share, k)
+    return tuple(
+        replace(hits[i], score_details=replace(hits[i].score_details, redundancy=similar))
+        for i, similar in zip(order, redundancy, strict=True)
     )

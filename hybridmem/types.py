@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Namespace = tuple[str, ...]
 State = Literal["live", "archived", "superseded", "forgotten"]
+STATES: tuple[State, ...] = get_args(State)
 TaskStatus = Literal["open", "paused", "done", "failed"]
 Order = Literal["tree", "time", "score"]
 Format = Literal["text", "markdown", "messages", "json"]
@@ -88,6 +89,9 @@ class ScoreDetails:
     and ``date`` (how near it is to a time that the query names).
     ``weight`` combines importance, recency, confidence, frequency.
     ``cosine`` is the raw cosine similarity in [-1, 1].
+    ``redundancy`` is the similarity in [0, 1] to the most similar hit before this one, which decides the order together
+    with the score; None without ``retrieval.diversity``.
+    ``reranked`` is what a reranker said, and stands in the place of ``relevance`` in the score then; None without one.
     """
 
     relevance: float
@@ -103,6 +107,8 @@ class ScoreDetails:
     confidence: float
     frequency: float
     cosine: float | None
+    redundancy: float | None = None
+    reranked: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +135,15 @@ class Hit:
         vector = "pending" if d.vector is None else f"{d.vector:.2f}"
         where = f" (in {self.path[-1]})" if self.path and d.tree > 0 else ""
         said = (f", speaker {d.speaker:.0f}" if d.speaker else "") + (f", date {d.date:.2f}" if d.date else "")
+        again = "" if d.redundancy is None else f"; redundancy {d.redundancy:.2f} to the hits before it"
+        judged = "" if d.reranked is None else f"reranked {d.reranked:.3f} in place of "
         words = f" (words: {', '.join(self.matched_terms)})" if self.matched_terms else ""
         return (
-            f"score {self.score:.3f} = relevance {d.relevance:.3f} [vector {vector}, lexical {d.lexical:.2f}{words}, "
+            f"score {self.score:.3f} = {judged}relevance {d.relevance:.3f} "
+            f"[vector {vector}, lexical {d.lexical:.2f}{words}, "
             f"tree {d.tree:.2f}{where}, neighbour {d.neighbour:.2f}{said}] with weight {d.weight:.3f} "
             f"[importance {d.importance:.2f}, recency {d.recency:.2f}, confidence {d.confidence:.2f}, "
-            f"frequency {d.frequency:.2f}]"
+            f"frequency {d.frequency:.2f}]{again}"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pytest
 
 from hybridmem import Memory
 from hybridmem.embed.hashing import HashingEmbedder
-from hybridmem.ports import Clock, Embedder
+from hybridmem.ports import Clock, Embedder, Reranker
 
 #: Every table whose rows are the state of a store; ``lexical`` is the index of the terms.
 TABLES = (
@@ -69,6 +69,7 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
         namespace: tuple[str, ...] = ("default",),
         agent: str = "default",
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         clock: Clock = clock,
         **sections: Any,
     ) -> Memory:
@@ -78,6 +79,7 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
             agent=agent,
             config=configured(sections),
             embedder=embedder or HashingEmbedder(),
+            reranker=reranker,
             clock=clock,
         )
         opened.append(made)

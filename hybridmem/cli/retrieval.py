@@ -18,6 +18,20 @@ Scope = Annotated[
     str,
     typer.Option("--scope", help="auto (the active task preferred a little), namespace, task (only it), or an id."),
 ]
+Types = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--type", help="Only memories of this type. Repeatable."),
+]
+States = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(
+        "--state", help="Only memories in this state: live (default), archived, superseded, forgotten. Repeatable."
+    ),
+]
+AsOf = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--as-of", metavar="TIME", help="The memory as it was then, ISO 8601; a date alone is 00:00 UTC."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -31,16 +45,15 @@ def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Any text; - reads stdin.")],
     k: Annotated[Optional[int], typer.Option("-k", "--limit", help="Hits at most; default retrieval.k.")] = None,  # noqa: UP045
     scope: Scope = "auto",
-    types: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--type", help="Only memories of this type. Repeatable."),
-    ] = None,
+    types: Types = None,
+    states: States = None,
+    as_of: AsOf = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say where each score comes from.")] = False,
 ) -> Reply:
     """Find the memories that answer a query, best first."""
     text = given_text("query", query)
     with options.open() as memory:
-        found = memory.search(text, k, scope=scope, types=types or None)
+        found = memory.search(text, k, scope=scope, types=types or None, states=states or None, as_of=as_of)
     return Reply(found.to_dict(), lambda screen: print_hits(screen, found, explain=explain), found.warnings)
 
 
@@ -57,6 +70,9 @@ def context(
     order: Annotated[Optional[str], typer.Option("--order", help="tree, time or score.")] = None,  # noqa: UP045
     scope: Scope = "auto",
     format: Annotated[Optional[str], typer.Option("--format", help="text, markdown, messages or json.")] = None,  # noqa: UP045
+    types: Types = None,
+    states: States = None,
+    as_of: AsOf = None,
 ) -> Reply:
     """Print what belongs into a prompt, within a token budget.
 
@@ -66,7 +82,16 @@ def context(
     from hybridmem.packing import OVER_BUDGET
 
     with options.open() as memory:
-        found = memory.context(text, token_budget=budget, order=order, scope=scope, format=format)
+        found = memory.context(
+            text,
+            token_budget=budget,
+            order=order,
+            scope=scope,
+            format=format,
+            types=types or None,
+            states=states or None,
+            as_of=as_of,
+        )
 
     def show(screen: Console) -> None:
         # A prompt is piped on unchanged; only a terminal is protected from what a text may contain.

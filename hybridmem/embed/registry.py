@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hybridmem.config import EmbeddingConfig
+from hybridmem.config import EmbeddingConfig, RetrievalConfig
 from hybridmem.embed import bundled, hashing, http, sentence
 from hybridmem.errors import ConfigError, EmbeddingMismatch, EmbeddingUnavailable
-from hybridmem.ports import Embedder, EmbedderIdentity
+from hybridmem.ports import Embedder, EmbedderIdentity, Reranker
 
 #: Used by ``auto`` where the bundled model cannot run: the same model, unquantised.
 AUTO_MODEL = "intfloat/multilingual-e5-small"
@@ -23,6 +23,19 @@ def create(config: EmbeddingConfig) -> Embedder:
     :raises EmbeddingUnavailable: ``auto``, and no model can be loaded; the message says what to install.
     """
     return PROVIDERS[config.provider](config)
+
+
+def create_reranker(retrieval: RetrievalConfig, embedding: EmbeddingConfig) -> Callable[[], Reranker] | None:
+    """What loads the reranker that the configuration names, and gives it; None if it names none.
+
+    :raises RerankerUnavailable: here, if sentence-transformers is not installed or a path leads to no model; when it is
+        called, if the model cannot be loaded.
+    """
+    if retrieval.reranker is None:
+        return None
+    return sentence.CrossEncoderReranker(
+        retrieval.reranker, local_files_only=embedding.local_files_only, batch_size=embedding.batch_size
+    ).loaded
 
 
 def create_from_identity(identity: EmbedderIdentity, config: EmbeddingConfig) -> Embedder:

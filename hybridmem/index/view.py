@@ -108,6 +108,14 @@ class Pieces:
         centred = (product - known.offsets) / query_norm if query_norm > SMALLEST else np.zeros(len(product))
         return self._best(raw), self._best(centred)
 
+    def first(self, embedded: NDArray[np.bool_], places: Sequence[int]) -> Vectors:
+        """(c, d) the first row of each of these nodes of a pool, zero where ``embedded`` (n,) says that it has none."""
+        at = np.asarray(places, dtype=np.int64)
+        found = np.zeros((len(at), self._matrix.shape[1]), dtype=np.float32)
+        known = embedded[at]
+        found[known] = self._matrix[self._spans[(np.cumsum(embedded) - 1)[at[known]], 0]]
+        return found
+
     def _best(self, cosines: Floats) -> Floats:
         counts = self._spans[:, 1]
         if len(cosines) != len(counts):
@@ -166,8 +174,13 @@ class Views:
 
     def selection(self, tx: sqlite3.Connection, paths: Sequence[str], ids: Sequence[int]) -> Pool:
         """The subtrees at these paths and these single nodes; reads just their vectors and keeps nothing."""
-        rows = tree.scan(tx, self._namespace, paths, ids)
-        found = outbox.vectors_of(tx, [row[0] for row in rows])
+        return self.of(tx, tree.scan(tx, self._namespace, paths, ids))
+
+    def of(
+        self, tx: sqlite3.Connection, rows: Sequence[tuple[Any, ...]], without: frozenset[int] = frozenset()
+    ) -> Pool:
+        """These rows of tree.scan(), with the vectors of all but the nodes ``without``; keeps nothing."""
+        found = outbox.vectors_of(tx, [row[0] for row in rows if row[0] not in without])
         matrix = np.concatenate(list(found.values())) if found else np.zeros((0, 0), dtype=np.float32)
         spans, start = {}, 0
         for node_id, vectors in found.items():

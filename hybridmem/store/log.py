@@ -55,6 +55,14 @@ def since(tx: sqlite3.Connection, namespace: int, sequence: int, limit: int | No
     return [_operation(row) for row in rows]
 
 
+def sequence_at(tx: sqlite3.Connection, namespace: int, moment: int) -> int:
+    """The number of the last entry before the first one that is later than a moment; 0 if all are."""
+    row = tx.execute(
+        "SELECT min(sequence) - 1 FROM operation WHERE namespace_id = ? AND at > ?", (namespace, moment)
+    ).fetchone()
+    return head(tx, namespace)[0] if row[0] is None else int(row[0])
+
+
 def last_of(tx: sqlite3.Connection, namespace: int, agent: str) -> Operation | None:
     """The last entry of one agent."""
     row = tx.execute(

@@ -69,6 +69,17 @@ def active(tx: sqlite3.Connection, namespace: int, agent: str) -> tuple[int | No
     return (row[0], row[1]) if row else (None, None)
 
 
+def active_task_at(tx: sqlite3.Connection, namespace: int, agent: str, sequence: int) -> str | None:
+    """The public id of the task that was active for an agent after an entry of the log. Every change of it wrote a
+    checkpoint."""
+    row = tx.execute(
+        """SELECT active_task FROM checkpoint WHERE namespace_id = ? AND agent = ? AND sequence <= ?
+        ORDER BY number DESC LIMIT 1""",
+        (namespace, agent, sequence),
+    ).fetchone()
+    return row[0] if row else None
+
+
 def set_active(tx: sqlite3.Connection, namespace: int, agent: str, task_id: int | None, node_id: int | None) -> None:
     tx.execute(
         "INSERT OR REPLACE INTO active (namespace_id, agent, task_id, node_id) VALUES (?, ?, ?, ?)",

@@ -13,7 +13,7 @@ from typing import Any
 
 from hybridmem.errors import Conflict, InvalidInput, NotFound
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, content_key, dump, subtree_range, to_node
-from hybridmem.types import Node
+from hybridmem.types import Node, State
 
 _KEY_COLUMNS = "id, uid, parent_id, path, depth, type, version"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -236,6 +236,15 @@ def metadata(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, dict[str, 
     return {row[0]: json.loads(row[1]) for row in rows}
 
 
+def not_live(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, str]:
+    """The state of those of these nodes that are not live, by internal id."""
+    rows = tx.execute(
+        "SELECT id, state FROM node WHERE id IN (SELECT value FROM json_each(?)) AND state != 'live'",
+        (dump(list(ids)),),
+    )
+    return dict(rows.fetchall())
+
+
 def children(tx: sqlite3.Connection, key: Key, *, offset: int = 0, limit: int | None = None) -> list[Node]:
     """Direct children in insertion order."""
     rows = tx.execute(
@@ -271,24 +280,28 @@ SCAN_COLUMNS = (
 
 
 def scan(
-    tx: sqlite3.Connection, namespace: int, paths: Sequence[str] = (), ids: Sequence[int] = ()
+    tx: sqlite3.Connection,
+    namespace: int,
+    paths: Sequence[str] = (),
+    ids: Sequence[int] = (),
+    states: Sequence[State] = ("live",),
 ) -> list[tuple[Any, ...]]:
-    """SCAN_COLUMNS of the live nodes below any of these paths or with any of these ids, once each, by path."""
+    """SCAN_COLUMNS of the nodes in any of these states that lie below any of these paths or have any of these ids,
+    once each, by path."""
+    within = f"namespace_id = ? AND state IN ({', '.join('?' * len(states))})"
     rows: dict[str, tuple[Any, ...]] = {}
     for path in paths:
         low, high = subtree_range(path)
         found = tx.execute(
-            f"""SELECT {SCAN_COLUMNS} FROM node WHERE path >= ? AND path < ? AND namespace_id = ? AND state = 'live'
-                ORDER BY path""",
-            (low, high, namespace),
+            f"SELECT {SCAN_COLUMNS} FROM node WHERE path >= ? AND path < ? AND {within} ORDER BY path",
+            (low, high, namespace, *states),
         ).fetchall()
         if len(paths) == 1 and not ids:
             return found
         rows.update((row[9], row) for row in found)
     loose = tx.execute(
-        f"""SELECT {SCAN_COLUMNS} FROM node WHERE id IN (SELECT value FROM json_each(?))
-            AND namespace_id = ? AND state = 'live'""",
-        (dump(list(ids)), namespace),
+        f"SELECT {SCAN_COLUMNS} FROM node WHERE id IN (SELECT value FROM json_each(?)) AND {within}",
+        (dump(list(ids)), namespace, *states),
     )
     rows.update((row[9], row) for row in loose)
     return [rows[path] for path in sorted(rows)]

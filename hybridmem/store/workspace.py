@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +44,7 @@ class Workspace:
         self.session: int | None = None
         #: Whether this run has been told that an earlier one was cut off.
         self.resumed = False
+        self._writing = threading.local()
         self.id = self._find_or_make(create)
 
     @property
@@ -50,8 +52,10 @@ class Workspace:
         return self.connections.directory
 
     def now(self) -> int:
-        """The time in microseconds since 1970 UTC."""
-        return to_micros(self.clock.now())
+        """The time in microseconds since 1970 UTC. It stands still within a write, so that no moment divides one."""
+        now = to_micros(self.clock.now())  # always read: a clock may stop a write in its middle, to show a crash
+        moment: int | None = getattr(self._writing, "moment", None)
+        return now if moment is None else moment
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
@@ -59,6 +63,7 @@ class Workspace:
         opened = False
         try:
             with self.connections.write() as tx:
+                self._writing.moment = to_micros(self.clock.now())
                 if self.session is None:
                     opened = True
                     self.session = points.open_session(tx, self.id, self.agent, process_name(), self.now())
@@ -67,6 +72,8 @@ class Workspace:
             if opened:
                 self.session = None
             raise
+        finally:
+            self._writing.moment = None
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:

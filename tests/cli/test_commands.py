@@ -195,3 +195,15 @@ class TestIndexing:
         (tmp_path / "chat.json").write_text(json.dumps(messages), encoding="utf-8")
         cli.json("import", "chat.json", "--set", "index.batch_size=10")
         assert cli.json("stats")["pending"] == 0
+
+
+class TestNarrowing:
+    def test_states_types_and_a_moment_narrow_a_search_and_a_context(self, cli: Cli, claim: dict[str, str]) -> None:
+        for name in ("search", "context"):
+            live = cli.json(name, "发票", "--type", "event", "--state", "live")
+            assert [hit["id"] for hit in live["hits"]] == [claim["event"]]
+            assert cli.json(name, "发票", "--state", "archived", "--state", "superseded")["hits"] == []
+            then = cli.json(name, "发票", "--as-of", "2020-01-01")
+            assert (then["hits"], len(live["hits"])) == ([], 1)
+            wrong = cli(name, "发票", "--state", "archive")
+            assert (wrong.code, "did you mean 'archived'?" in wrong.err) == (2, True)
