@@ -51,7 +51,7 @@ def _pending(tx: sqlite3.Connection, limit: int, condition: str, namespace: int 
             LEFT JOIN embedding e ON e.node_id = n.id AND e.revision_id = n.revision_id
             WHERE o.reason IS NULL AND {condition} AND (? IS NULL OR o.namespace_id = ?) ORDER BY o.id LIMIT ?""",
         (namespace, namespace, limit),
-    )
+    ).fetchall()
     return [Pending(row[0], row[1], row[2], row[3], row[4], bool(row[5])) for row in rows]
 
 
@@ -142,7 +142,7 @@ def vectors_of(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Vectors]
     """The embeddings of these nodes, where there are any."""
     rows = tx.execute(
         "SELECT node_id, vector FROM embedding WHERE node_id IN (SELECT value FROM json_each(?))", (dump(list(ids)),)
-    )
+    ).fetchall()
     return {row[0]: np.frombuffer(row[1], dtype="<f4") for row in rows}
 
 
@@ -152,13 +152,13 @@ def indexed_ids(tx: sqlite3.Connection, namespace: int) -> set[int]:
         """SELECT e.node_id FROM embedding e JOIN node n ON n.id = e.node_id
         WHERE e.namespace_id = ? AND n.state = 'live' AND e.node_id NOT IN (SELECT node_id FROM outbox)""",
         (namespace,),
-    )
+    ).fetchall()
     return {row[0] for row in rows}
 
 
 def pending_ids(tx: sqlite3.Connection, namespace: int) -> set[int]:
     """The nodes that wait, for whatever reason."""
-    return {row[0] for row in tx.execute("SELECT node_id FROM outbox WHERE namespace_id = ?", (namespace,))}
+    return {row[0] for row in tx.execute("SELECT node_id FROM outbox WHERE namespace_id = ?", (namespace,)).fetchall()}
 
 
 def embedded(tx: sqlite3.Connection, namespace: int) -> int:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 from hybridmem.config import Config
 from hybridmem.errors import NotFound
 from hybridmem.ports import Clock
 from hybridmem.store import log, points, tree
-from hybridmem.store.connect import Connections
+from hybridmem.store.connect import Connections, Transaction
 from hybridmem.store.rows import Key, dump, new_uid, to_micros
 from hybridmem.types import ROOT_TYPE, Namespace
 
@@ -53,25 +52,13 @@ class Workspace:
         """The time in microseconds since 1970 UTC."""
         return to_micros(self.clock.now())
 
-    @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self) -> Transaction:
         """One durable transaction; the first one of a run also notes that the run began."""
-        opened = False
-        try:
-            with self.connections.write() as tx:
-                if self.session is None:
-                    opened = True
-                    self.session = points.open_session(tx, self.id, self.agent, process_name(), self.now())
-                yield tx
-        except BaseException:
-            if opened:
-                self.session = None
-            raise
+        return _Write(self)
 
-    @contextlib.contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
-        with self.connections.read() as tx:
-            yield tx
+    def read(self) -> Transaction:
+        """One state of the store."""
+        return self.connections.read()
 
     def record(self, tx: sqlite3.Connection, kind: str, node_uid: str | None, payload: dict[str, object]) -> int:
         """Logs an operation of this agent."""
@@ -144,6 +131,29 @@ class Workspace:
                 tx, made, kind="namespace", node_uid=root.uid, agent=self.agent, at=now, payload={"revision": revision}
             )
             return made
+
+
+class _Write(Transaction):
+    """Of :meth:`Workspace.write`."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace.connections, writing=True)
+        self._workspace = workspace
+        self._opens_session = False
+
+    def _begin(self, caller: FrameType) -> sqlite3.Connection:
+        tx, workspace = super()._begin(caller), self._workspace
+        if workspace.session is None:
+            self._opens_session = True
+            workspace.session = points.open_session(tx, workspace.id, workspace.agent, process_name(), workspace.now())
+        return tx
+
+    def _end(self) -> None:
+        try:
+            if self._opens_session and self._is_undone:
+                self._workspace.session = None  # while the others still wait for the lock
+        finally:
+            super()._end()
 
 
 def process_name() -> str:
