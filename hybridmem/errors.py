@@ -46,7 +46,8 @@ class NotFound(HybridMemError, LookupError):
 
 
 class StoreBusy(HybridMemError):
-    """Another writer held the store longer than ``store.busy_timeout_seconds``; nothing was written, try again."""
+    """Another writer held the store longer than ``store.busy_timeout_seconds``, or a signal handler tried to write
+    while its own thread was in the middle of a transaction; nothing was written, try again."""
 
     exit_code = 5
 

@@ -107,7 +107,11 @@ class Indexer:
         with self._starting:
             if self._thread is None and not self._stopping.is_set():
                 self._thread = threading.Thread(target=self._run, name="hybridmem-indexer", daemon=True)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except BaseException:  # interrupted, or no thread to be had: one that never ran cannot be waited for
+                    self._thread = None
+                    raise
 
     def notify(self) -> None:
         """There is new work."""
@@ -155,8 +159,8 @@ class Indexer:
 
     def close(self, wait_seconds: float) -> None:
         """Stops the thread; finishes what waits if it was running, for up to ``wait_seconds``; gives up the index."""
-        self.stop()
         try:
+            self.stop()
             if self._thread is not None and wait_seconds > 0:
                 self.drain(wait_seconds)
         except HybridMemError as error:
@@ -165,7 +169,7 @@ class Indexer:
             with self._working:
                 self._closed = True
                 if self._shared is not None:
-                    self._shared.close(self._connections)
+                    self._shared.close(self._connections, self)
                     self._shared = None
 
     def _run(self) -> None:
@@ -215,7 +219,7 @@ class Indexer:
             if self._closed:  # taking a share now would keep the index from other processes for ever
                 raise StoreClosed(f"{self._connections.directory}: this handle is closed; open the store again")
             if self._shared is None:
-                self._shared = projection.share(self._connections.directory)
+                self._shared = projection.share(self._connections.directory, self)
             return self._shared
 
     def _portion(self, items: Sequence[outbox.Pending], limit: int, *, at_least_one: bool) -> list[Cut]:

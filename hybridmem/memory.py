@@ -276,16 +276,19 @@ class Memory(TreeVerbs):
         """
         if self._closed:
             return
-        self._closed = True
         workspace = self._workspace
         if workspace.connections.is_inherited:  # a fork: everything here belongs to the parent
             workspace.connections.close()
             return
         try:
+            self._closed = True
             self._indexer.close(self.config.index.close_wait_seconds)
             if workspace.session is not None:
                 with workspace.connections.write() as tx:
                     points.close_session(tx, workspace.session, workspace.now(), resumed=workspace.resumed)
+        except BaseException:
+            self._indexer.close(0.0)  # interrupted, perhaps before it gave up the index, which others may want
+            raise
         finally:
             workspace.connections.close()
 

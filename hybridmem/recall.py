@@ -53,7 +53,7 @@ class Recall:
         self._model = model
         self._indexer = indexer
         self._locator = Locator(workspace, indexer)
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()  # a signal handler may search in the middle of a search
 
     def search(
         self,

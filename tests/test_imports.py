@@ -117,6 +117,32 @@ def test_sql_is_written_in_the_store_only() -> None:
     assert SQL.search("INSERT OR REPLACE INTO node")
 
 
+def lazy_reads(source: str) -> list[int]:
+    """The lines where a cursor is kept or iterated over. Those of INSERT are called so and have no rows."""
+    tree = ast.parse(source)
+    fine = {id(item.value) for item in ast.walk(tree) if isinstance(item, ast.Expr | ast.Attribute)}
+    fine |= {
+        id(item.value)
+        for item in ast.walk(tree)
+        if isinstance(item, ast.Assign) and ast.unparse(item.targets[0]) == "cursor"
+    }
+    return [
+        item.lineno
+        for item in ast.walk(tree)
+        if isinstance(item, ast.Call) and ast.unparse(item.func).endswith(".execute") and id(item) not in fine
+    ]
+
+
+def test_rows_are_fetched_at_once() -> None:
+    """A cursor with rows left keeps its connection in an old state of the store for as long as anybody has it, the
+    traceback of a caught exception included: writing then fails, and reading is out of date."""
+    for file in FILES:
+        if name_of(file).startswith("store/"):
+            assert lazy_reads(file.read_text("utf-8")) == [], name_of(file)
+    assert lazy_reads("rows = tx.execute('SELECT 1')") == lazy_reads("[row for row in tx.execute('SELECT 1')]") == [1]
+    assert lazy_reads("rows = tx.execute('SELECT 1').fetchall()") == []
+
+
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_no_file_is_longer_than_400_lines(file: Path) -> None:
     assert len(file.read_text("utf-8").splitlines()) <= 400

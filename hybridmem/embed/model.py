@@ -47,7 +47,7 @@ class Model:
     def __init__(self, connections: Connections, make: Callable[[EmbedderIdentity | None], Embedder]) -> None:
         self._connections = connections
         self._make = make
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()  # a signal handler may search in the middle of a search
         self._embedder: Embedder | None = None
         self._recorded: Recorded | None = None
         self._refused: EmbeddingUnavailable | None = None

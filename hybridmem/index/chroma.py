@@ -318,8 +318,8 @@ def import_chromadb() -> ModuleType:
     if sys.modules.get("chromadb") is not None:
         return importlib.import_module("chromadb")
     hook = _SettingsHook()
-    sys.meta_path.insert(0, hook)
     try:
+        sys.meta_path.insert(0, hook)
         return importlib.import_module("chromadb")
     except ModuleNotFoundError as error:
         raise IndexUnavailable(f"Chroma cannot be imported: {error}; run: pip install 'chromadb>=1.5.9,<2'") from error
@@ -328,7 +328,8 @@ def import_chromadb() -> ModuleType:
             raise
         raise IndexUnavailable(f"Chroma cannot be imported: {error!r}") from error
     finally:
-        sys.meta_path.remove(hook)
+        if hook in sys.meta_path:
+            sys.meta_path.remove(hook)
         hook.restore()
 
 

@@ -58,27 +58,32 @@ class OwnerLock:
         with _lock:
             if self.held:
                 return True
+            self._key, self._process = None, os.getpid()
             key = os.path.realpath(self._path)
             descriptor, users = _held.get(key, (None, 0))
             if descriptor is None:
                 descriptor = _take(key)
             if descriptor is None:
                 return False
+            # No call in between, since Ctrl-C may raise after any.
             _held[key] = (descriptor, users + 1)
-            self._key, self._process = key, os.getpid()
+            self._key = key
             return True
 
     def release(self) -> None:
         """Gives the lock up; the last holder in the process frees it for others. May be called more than once."""
         with _lock:
-            key, self._key = self._key, None
+            key = self._key
             if key is None or self._process != os.getpid():
                 return
-            descriptor, users = _held.pop(key)
+            descriptor, users = _held[key]
             if users > 1:
                 _held[key] = (descriptor, users - 1)
+                self._key = None
                 return
             try:
+                del _held[key]
+                self._key = None
                 _unlock(descriptor)
             finally:
                 os.close(descriptor)
@@ -93,15 +98,16 @@ def _take(path: str) -> int | None:
         except OSError as error:
             raise IndexUnavailable(f"the lock file of the index cannot be opened: {error}") from error
         try:
-            if not _try_lock(descriptor):
-                os.close(descriptor)
-                return None
-            if _still_there(descriptor, path):
+            locked = _try_lock(descriptor)
+            if locked and _still_there(descriptor, path):
                 return descriptor
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # somebody replaced the file between open and lock: once more, with the new one
+        os.close(descriptor)
+        if not locked:
+            return None
+        # somebody replaced the file between open and lock: once more, with the new one
 
 
 def _still_there(descriptor: int, path: str) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -56,14 +57,17 @@ def piece_id(node_id: int, piece: int) -> int:
     return node_id * MOST + piece
 
 
-def share(directory: Path) -> Projection:
-    """This process's projection of the store in ``directory``; give it back with :meth:`Projection.close`."""
+def share(directory: Path, user: object) -> Projection:
+    """This process's projection of the store in ``directory``; give it back with :meth:`Projection.close`.
+
+    :param user: who uses it. Asking again counts once, so a call that was interrupted may be repeated.
+    """
     with _registry_guard:
         key = os.path.realpath(directory)
         found = _registry.get(key)
         if found is None:
             found = _registry[key] = Projection(directory, key)
-        found.users += 1
+        found.users.add(user)
         return found
 
 
@@ -71,7 +75,7 @@ class Projection:
     """Made by :func:`share` only. Safe to use from several threads; ``connections`` is the calling handle's."""
 
     def __init__(self, directory: Path, key: str) -> None:
-        self.users = 0
+        self.users: weakref.WeakSet[object] = weakref.WeakSet()
         #: Why the index cannot be used in this process any more, or None.
         self.trouble: str | None = None
         #: Whether another process had the index when this one last wanted it.
@@ -147,24 +151,25 @@ class Projection:
                 self._rebuild(connections, error)
                 raise
 
-    def close(self, connections: Connections) -> None:
+    def close(self, connections: Connections, user: object) -> None:
         """Gives the share back; the last one closes Chroma and lets other processes have it."""
         with _registry_guard:
-            self.users -= 1
-            if self.users > 0:
+            self.users.discard(user)
+            if self.users:
                 return
             _registry.pop(self._key, None)
         with self._guard:
             if not self._lock.held:
                 return
-            self._close_indexes()
             try:
+                self._close_indexes()
                 with connections.write() as tx:
                     points.set_setting(tx, FILES, health.file_state(self._directory))
             except HybridMemError as error:
                 # The next owner will check the files, which costs two seconds and nothing else.
                 logger.debug("the index stays noted as open: %s", error)
-            self._lock.release()
+            finally:
+                self._lock.release()
 
     def _own(self, connections: Connections) -> bool:
         """Takes the lock if it is free, and then makes sure that what a killed owner left can be opened."""
@@ -176,7 +181,11 @@ class Projection:
         except IndexUnavailable as error:  # Chroma cannot be used in this process; its files are none the worse
             self._give_up(str(error))
             return False
-        self.elsewhere = not self._lock.acquire()
+        try:
+            self.elsewhere = not self._lock.acquire()
+        except BaseException:  # interrupted with the lock taken: held, it would count as checked
+            self._lock.release()
+            raise
         if self.elsewhere:
             return False
         try:
@@ -206,8 +215,12 @@ class Projection:
         index = self._indexes.get(name)
         if index is None:
             index = _Index(chroma.ChromaIndex(self._directory, name, dimension))
-            self._indexes[name] = index
-            self._reconcile(connections, namespace, index)
+            try:
+                self._reconcile(connections, namespace, index)
+            except BaseException:
+                index.close()
+                raise
+            self._indexes[name] = index  # only now, so that one whose agreement was not reached is opened again
         return index
 
     def _reconcile(self, connections: Connections, namespace: int, index: _Index) -> None:
@@ -248,8 +261,11 @@ class Projection:
 
     def _close_indexes(self) -> None:
         indexes, self._indexes = self._indexes, {}
-        for index in indexes.values():
-            index.close()
+        try:
+            for index in indexes.values():
+                index.close()
+        finally:
+            chroma.abandon(self._directory)  # also what an interrupt left open: nobody else here uses the directory
 
 
 class _Index:

@@ -2,6 +2,10 @@
 
 One connection per thread. Every write runs inside :meth:`Connections.write`, which owns ``BEGIN IMMEDIATE``: a
 deferred transaction that reads and then writes fails at once under contention, an immediate one waits its turn.
+
+Ctrl-C may raise KeyboardInterrupt after any call and at the start of any function, also between taking a lock and the
+``try`` that would give it back. That is why :class:`Transaction` is a class and not a generator: it does all of its
+work inside ``try`` blocks that undo whatever was done.
 """
 
 from __future__ import annotations
@@ -9,11 +13,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType, TracebackType
 
 import sqlite_utils
 
@@ -32,13 +38,14 @@ from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migration
 DATABASE_NAME = "tree.db"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Held:
-    """The connection of a thread; ``lock`` is held while it is in use."""
+    """The connection of a thread; ``lock`` is held while it is in use, ``transaction`` is the outermost one in it."""
 
     conn: sqlite3.Connection
     thread: threading.Thread
     lock: threading.RLock
+    transaction: Transaction | None = None
 
 
 class Connections:
@@ -61,8 +68,9 @@ class Connections:
         self._local = threading.local()
         self._all: list[_Held] = []
         self._guard = threading.Lock()
-        # Threads of one process queue here instead of polling SQLite's file lock.
-        self._writer = threading.Lock()
+        # Threads of one process queue here instead of polling SQLite's file lock. No thread takes it twice; it is an
+        # RLock since that lets nobody but its owner release it, so that release() is safe to try at any moment.
+        self._writer = threading.RLock()
         self._closed = False
         if create:
             _make_private(directory)
@@ -84,41 +92,19 @@ class Connections:
         """Whether this process is a fork of the one that opened the store; nothing here may be used then."""
         return os.getpid() != self._pid
 
-    @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self) -> Transaction:
         """One transaction: all of it becomes durable at the end, or none of it happens.
 
-        :raises StoreBusy: another writer kept the store longer than the busy timeout; nothing was written.
+        :raises StoreBusy: another writer kept the store longer than the busy timeout, or this thread is inside a
+            transaction of this store already; nothing was written.
         :raises StoreFull: the disk is full or not writable; nothing was written.
         """
-        with self._in_use() as conn:
-            if not self._writer.acquire(timeout=max(self._busy_timeout, 0.001)):
-                raise self._busy()
-            try:
-                conn.execute("BEGIN IMMEDIATE")
-                try:
-                    yield conn
-                    conn.execute("COMMIT")
-                except BaseException:
-                    if conn.in_transaction:
-                        conn.execute("ROLLBACK")
-                    raise
-            finally:
-                self._writer.release()
+        return Transaction(self, writing=True)
 
-    @contextlib.contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
-        """A snapshot: every statement inside sees the same state of the store. Joins a write that is under way."""
-        with self._in_use() as conn:
-            if conn.in_transaction:
-                yield conn
-                return
-            conn.execute("BEGIN")
-            try:
-                yield conn
-            finally:
-                if conn.in_transaction:
-                    conn.execute("ROLLBACK")
+    def read(self) -> Transaction:
+        """A snapshot: every statement inside sees the same state of the store. Joins a transaction that is under way
+        in this thread."""
+        return Transaction(self, writing=False)
 
     def close(self) -> None:
         """Closes every connection as soon as nobody works with it; in a forked child it only forgets them."""
@@ -131,25 +117,18 @@ class Connections:
             with one.lock:
                 one.conn.close()
 
-    @contextlib.contextmanager
-    def _in_use(self) -> Iterator[sqlite3.Connection]:
-        """This thread's connection, held so that close() in another thread waits for it."""
-        self.check()
-        held = self._mine()
-        with held.lock, translated(self.directory, self._busy_timeout):
-            self.check()
-            yield held.conn
-
     def _mine(self) -> _Held:
+        """What this thread holds; its connection is opened the first time."""
         held: _Held | None = getattr(self._local, "held", None)
         if held is None:
-            held = self._local.held = _Held(self._connect(), threading.current_thread(), threading.RLock())
+            held = _Held(self._connect(), threading.current_thread(), threading.RLock())
             with self._guard:
                 # A server with a thread for each request must not keep the descriptors of them all.
                 for other in self._all:
                     if not other.thread.is_alive():
                         other.conn.close()
                 self._all = [other for other in self._all if other.thread.is_alive()] + [held]
+            self._local.held = held  # last, so that close() knows every connection that can be used
         return held
 
     def _connect(self) -> sqlite3.Connection:
@@ -214,6 +193,117 @@ class Connections:
         return _busy(self.directory, self._busy_timeout)
 
 
+class Transaction:
+    """What :meth:`Connections.write` and :meth:`Connections.read` make. Enter it once, with a ``with`` statement in a
+    function that runs to its end meanwhile: no generator may wait inside of it, and no ExitStack enter it.
+    """
+
+    def __init__(self, connections: Connections, *, writing: bool) -> None:
+        self._connections = connections
+        self._writing = writing
+        self._held: _Held | None = None  # stays None in a read that joins
+        self._caller: FrameType | None = None
+        self._committing = False
+
+    def __enter__(self) -> sqlite3.Connection:
+        try:
+            return self._begin(sys._getframe(1))
+        except BaseException as error:
+            self._end_surely()
+            if isinstance(error, sqlite3.Error):
+                raise self._translate(error) from error
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and self._writing:
+                self._commit()
+        except sqlite3.Error as failure:
+            self._committing, error = False, failure
+        finally:
+            # Not _end_surely(), whose first instruction may be where the interrupt comes.
+            try:
+                self._end()
+            except BaseException:
+                self._end()
+                raise
+        if isinstance(error, sqlite3.Error):
+            raise self._translate(error) from error
+
+    def _begin(self, caller: FrameType) -> sqlite3.Connection:
+        connections = self._connections
+        connections.check()  # before any lock: those of a fork may be held for ever
+        held = connections._mine()
+        if held.transaction is not None and held.transaction._is_abandoned():
+            held.transaction._end()
+        if held.transaction is not None:
+            if self._writing:
+                raise _nested(connections.directory)
+            return held.conn
+        self._held, self._caller, held.transaction = held, caller, self
+        held.lock.acquire()
+        connections.check()  # it may have been closed meanwhile
+        if self._writing and not connections._writer.acquire(timeout=max(connections._busy_timeout, 0.001)):
+            raise connections._busy()
+        held.conn.execute("BEGIN IMMEDIATE" if self._writing else "BEGIN")
+        return held.conn
+
+    def _commit(self) -> None:
+        if self._held is None or self._held.transaction is not self:
+            raise HybridMemError(f"{self._connections.directory}: the transaction was given up; nothing was written")
+        self._committing = True
+        self._held.conn.execute("COMMIT")
+
+    @property
+    def _is_undone(self) -> bool:
+        """Asked at the end: whether nothing of it has been written."""
+        return not self._committing or (self._held is not None and self._held.conn.in_transaction)
+
+    def _end(self) -> None:
+        """Rolls back what is not committed, and gives the locks back. Does no harm at any moment, nor twice."""
+        held = self._held
+        if held is None or held.transaction is not self:
+            return
+        try:
+            if held.conn.in_transaction:
+                held.conn.execute("ROLLBACK")
+        except sqlite3.ProgrammingError:
+            pass  # this very thread has closed the store meanwhile, which rolls back
+        finally:
+            try:
+                if self._writing:
+                    _release(self._connections._writer)
+            finally:
+                _release(held.lock)
+        held.transaction = self._caller = None
+
+    def _end_surely(self) -> None:
+        try:
+            self._end()
+        except BaseException:
+            self._end()  # interrupted: goes on where it was
+            raise
+
+    def _is_abandoned(self) -> bool:
+        """Whether the function whose ``with`` statement began this has been left without ``__exit__`` doing its work:
+        an interrupt at the very first instruction of that cannot be caught in it. To be asked by its own thread."""
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame is not self._caller:
+            frame = frame.f_back
+        return frame is None
+
+    def _translate(self, error: sqlite3.Error) -> HybridMemError:
+        return translate(error, self._connections.directory, self._connections._busy_timeout)
+
+
+def _release(lock: threading.RLock) -> None:
+    """Gives a lock back if this thread has it."""
+    with contextlib.suppress(RuntimeError):  # said to who does not have it
+        lock.release()
+
+
 @contextlib.contextmanager
 def translated(directory: Path, busy_timeout: float) -> Iterator[None]:
     """Turns SQLite's errors into ours."""
@@ -244,6 +334,13 @@ def _busy(directory: Path, busy_timeout: float) -> StoreBusy:
     return StoreBusy(
         f"{directory}: another writer held the store for more than {busy_timeout:g} s (store.busy_timeout_seconds); "
         "nothing was written, try again"
+    )
+
+
+def _nested(directory: Path) -> StoreBusy:
+    return StoreBusy(
+        f"{directory}: this thread is in the middle of a transaction of this store, from which a signal handler or a "
+        "callback tried to write; nothing was written, try again after it"
     )
 
 

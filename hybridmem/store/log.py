@@ -51,7 +51,7 @@ def since(tx: sqlite3.Connection, namespace: int, sequence: int, limit: int | No
     rows = tx.execute(
         f"SELECT {_COLUMNS} FROM operation WHERE namespace_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
         (namespace, sequence, -1 if limit is None else limit),
-    )
+    ).fetchall()
     return [_operation(row) for row in rows]
 
 
@@ -79,7 +79,7 @@ def broken_at(tx: sqlite3.Connection, namespace: int) -> int | None:
         """SELECT sequence, kind, node_uid, agent, at, payload, payload_hash, hash FROM operation
         WHERE namespace_id = ? ORDER BY sequence""",
         (namespace,),
-    )
+    ).fetchall()
     for sequence, kind, node_uid, agent, at, payload, payload_hash, entry_hash in rows:
         right = chained(previous, sequence, kind, node_uid, agent, at, payload_hash)
         if sequence != expected or _sha256(payload) != payload_hash or right != entry_hash:

@@ -54,7 +54,7 @@ def _pending(tx: sqlite3.Connection, limit: int, condition: str, namespace: int 
             LEFT JOIN embedding e ON e.node_id = n.id AND e.piece = 0 AND e.revision_id = n.revision_id
             WHERE o.reason IS NULL AND {condition} AND (? IS NULL OR o.namespace_id = ?) ORDER BY o.id LIMIT ?""",
         (namespace, namespace, limit),
-    )
+    ).fetchall()
     return [Pending(row[0], row[1], row[2], row[3], row[4], bool(row[5])) for row in rows]
 
 
@@ -165,7 +165,7 @@ def vectors_of(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Vectors]
         """SELECT node_id, vector FROM embedding WHERE node_id IN (SELECT value FROM json_each(?))
         ORDER BY node_id, piece""",
         (dump(list(ids)),),
-    )
+    ).fetchall()
     found: dict[int, list[bytes]] = {}
     for node_id, vector in rows:
         found.setdefault(node_id, []).append(vector)
@@ -192,13 +192,13 @@ def indexed(tx: sqlite3.Connection, namespace: int) -> dict[int, int]:
         WHERE n.namespace_id = ? AND n.state = 'live' AND e.node_id NOT IN (SELECT node_id FROM outbox)
         GROUP BY e.node_id""",
         (namespace,),
-    )
-    return dict(rows.fetchall())
+    ).fetchall()
+    return dict(rows)
 
 
 def pending_ids(tx: sqlite3.Connection, namespace: int) -> set[int]:
     """The nodes that wait, for whatever reason."""
-    return {row[0] for row in tx.execute("SELECT node_id FROM outbox WHERE namespace_id = ?", (namespace,))}
+    return {row[0] for row in tx.execute("SELECT node_id FROM outbox WHERE namespace_id = ?", (namespace,)).fetchall()}
 
 
 def embedded(tx: sqlite3.Connection, namespace: int) -> int:

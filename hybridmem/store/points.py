@@ -38,7 +38,9 @@ def make_namespace(tx: sqlite3.Connection, namespace: Namespace, at: int) -> int
 
 
 def namespaces(tx: sqlite3.Connection) -> dict[int, Namespace]:
-    return {row[0]: tuple(json.loads(row[1])) for row in tx.execute("SELECT id, key FROM namespace ORDER BY id")}
+    return {
+        row[0]: tuple(json.loads(row[1])) for row in tx.execute("SELECT id, key FROM namespace ORDER BY id").fetchall()
+    }
 
 
 # Tasks and active pointers
@@ -116,7 +118,7 @@ def below(
             AND n.path > ? AND n.path < ? AND n.state = 'live'
             {"AND t.status IN ('open', 'paused')" if open_only else ""} ORDER BY n.id DESC LIMIT ?""",
         (namespace, low, high, -1 if limit is None else limit),
-    )
+    ).fetchall()
     return [to_node(row) for row in rows]
 
 
@@ -139,7 +141,7 @@ def checkpoints(tx: sqlite3.Connection, namespace: int, *, limit: int | None = N
     rows = tx.execute(
         f"SELECT {_CHECKPOINT_COLUMNS} FROM checkpoint WHERE namespace_id = ? ORDER BY number DESC LIMIT ?",
         (namespace, -1 if limit is None else limit),
-    )
+    ).fetchall()
     return [
         Checkpoint(
             id=row[0],
@@ -191,7 +193,7 @@ def unclosed_sessions(tx: sqlite3.Connection, namespace: int, agent: str, *, bef
         AND (? IS NULL OR id < ?) AND id > (SELECT coalesce(max(id), 0) FROM session
             WHERE namespace_id = ? AND agent = ? AND resumed = 1 AND closed_at IS NOT NULL)""",
         (namespace, agent, before, before, namespace, agent),
-    )
+    ).fetchall()
     return [row[0] for row in rows]
 
 

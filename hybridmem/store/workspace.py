@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import sqlite3
 import threading
-from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 from hybridmem.config import Config
 from hybridmem.errors import NotFound
 from hybridmem.ports import Clock
 from hybridmem.store import log, points, tree
-from hybridmem.store.connect import Connections
+from hybridmem.store.connect import Connections, Transaction
 from hybridmem.store.rows import Key, dump, new_uid, to_micros
 from hybridmem.types import ROOT_TYPE, Namespace
 
@@ -44,7 +43,8 @@ class Workspace:
         self.session: int | None = None
         #: Whether this run has been told that an earlier one was cut off.
         self.resumed = False
-        self._writing = threading.local()
+        #: Its ``moment``: what time it is for this thread while it writes.
+        self.writing = threading.local()
         self.id = self._find_or_make(create)
 
     @property
@@ -54,31 +54,16 @@ class Workspace:
     def now(self) -> int:
         """The time in microseconds since 1970 UTC. It stands still within a write, so that no moment divides one."""
         now = to_micros(self.clock.now())  # always read: a clock may stop a write in its middle, to show a crash
-        moment: int | None = getattr(self._writing, "moment", None)
+        moment: int | None = getattr(self.writing, "moment", None)
         return now if moment is None else moment
 
-    @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self) -> Transaction:
         """One durable transaction; the first one of a run also notes that the run began."""
-        opened = False
-        try:
-            with self.connections.write() as tx:
-                self._writing.moment = to_micros(self.clock.now())
-                if self.session is None:
-                    opened = True
-                    self.session = points.open_session(tx, self.id, self.agent, process_name(), self.now())
-                yield tx
-        except BaseException:
-            if opened:
-                self.session = None
-            raise
-        finally:
-            self._writing.moment = None
+        return _Write(self)
 
-    @contextlib.contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
-        with self.connections.read() as tx:
-            yield tx
+    def read(self) -> Transaction:
+        """One state of the store."""
+        return self.connections.read()
 
     def record(self, tx: sqlite3.Connection, kind: str, node_uid: str | None, payload: dict[str, object]) -> int:
         """Logs an operation of this agent."""
@@ -151,6 +136,34 @@ class Workspace:
                 tx, made, kind="namespace", node_uid=root.uid, agent=self.agent, at=now, payload={"revision": revision}
             )
             return made
+
+
+class _Write(Transaction):
+    """Of :meth:`Workspace.write`."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace.connections, writing=True)
+        self._workspace = workspace
+        self._opens_session = False
+        self._stops_time = False
+
+    def _begin(self, caller: FrameType) -> sqlite3.Connection:
+        tx, workspace = super()._begin(caller), self._workspace
+        self._stops_time = True
+        workspace.writing.moment = to_micros(workspace.clock.now())
+        if workspace.session is None:
+            self._opens_session = True
+            workspace.session = points.open_session(tx, workspace.id, workspace.agent, process_name(), workspace.now())
+        return tx
+
+    def _end(self) -> None:
+        try:
+            if self._opens_session and self._is_undone:
+                self._workspace.session = None  # while the others still wait for the lock
+            if self._stops_time:
+                self._workspace.writing.moment = None
+        finally:
+            super()._end()
 
 
 def process_name() -> str:
