@@ -181,8 +181,8 @@ def piece_counts(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, int]:
         """SELECT node_id, count(*) FROM embedding WHERE node_id IN (SELECT value FROM json_each(?))
         GROUP BY node_id""",
         (dump(list(ids)),),
-    )
-    return dict(rows.fetchall())
+    ).fetchall()
+    return dict(rows)
 
 
 def indexed(tx: sqlite3.Connection, namespace: int) -> dict[int, int]:

@@ -188,7 +188,9 @@ def at(tx: sqlite3.Connection, namespace: int, moment: int, agent: str) -> Past:
 
 
 def _rows(tx: sqlite3.Connection, namespace: int) -> dict[str, _Row]:
-    found = tx.execute(f"SELECT {tree.SCAN_COLUMNS}, {_EXTRA_COLUMNS} FROM node WHERE namespace_id = ?", (namespace,))
+    found = tx.execute(
+        f"SELECT {tree.SCAN_COLUMNS}, {_EXTRA_COLUMNS} FROM node WHERE namespace_id = ?", (namespace,)
+    ).fetchall()
     return {row.uid: row for row in (_Row(*values) for values in found)}
 
 
@@ -198,7 +200,7 @@ def _entries(tx: sqlite3.Connection, condition: str, *values: Any) -> list[_Entr
         f"""SELECT kind, node_uid, at, payload FROM operation
         WHERE namespace_id = ? AND {condition} AND node_uid IS NOT NULL ORDER BY sequence""",
         values,
-    )
+    ).fetchall()
     return [(kind, uid, time, _IMPLIED.get(kind, {}) | json.loads(payload)) for kind, uid, time, payload in found]
 
 
