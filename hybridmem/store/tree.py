@@ -241,8 +241,8 @@ def not_live(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, str]:
     rows = tx.execute(
         "SELECT id, state FROM node WHERE id IN (SELECT value FROM json_each(?)) AND state != 'live'",
         (dump(list(ids)),),
-    )
-    return dict(rows.fetchall())
+    ).fetchall()
+    return dict(rows)
 
 
 def children(tx: sqlite3.Connection, key: Key, *, offset: int = 0, limit: int | None = None) -> list[Node]:
