@@ -18,7 +18,8 @@ from hybridmem.index.exact import top_k
 from hybridmem.index.view import Pool
 from hybridmem.ports import Calibration, Vectors
 from hybridmem.scoring import Floats, Ints
-from hybridmem.text import named, term_weight
+from hybridmem.speakers import named
+from hybridmem.text import term_weight
 
 #: Weight of the model's own mean against the pool's, in nodes: a handful of memories has no mean worth the name.
 MEAN_PRIOR = 20.0
@@ -61,6 +62,7 @@ class Signals:
     neighbour: Floats
     speaker: Floats
     date: Floats
+    recent: Floats
     recency: Floats
     frequency: Floats
 
@@ -87,18 +89,37 @@ def rank(
         if place >= 0:
             located[place] = min(1.0, located[place] + retrieval.active_task_prior)
     share = scoring.tree_share(located, pool.parent, subtree, retrieval.tree_decay)
-    beside = scoring.neighbours(base, pool.parent)
     said = _speaker(pool, question.text)
+    beside = scoring.neighbours(base, pool.parent)
+    if (
+        said.any()
+    ):  # a verbose answer must not lift what else was said around it, only what was said by whom it is about
+        beside = beside * said
     then = closeness(pool.created_at, question.moments)
-    surroundings = (share, beside, said, then)
-    coefficients = (retrieval.tree, retrieval.neighbour, retrieval.speaker, retrieval.date)
-    relevance = scoring.relevance(base, surroundings, coefficients)
     recency, frequency, weight = weigh(pool, weights, now)
+    matched = np.maximum.reduce([base, share, beside, said, then]) > 0  # being recent alone answers nothing
+    recent = np.where(matched & (question.prior is not None), recency, 0.0)
+    surroundings = (share, beside, said, then, recent)
+    coefficients = (retrieval.tree, retrieval.neighbour, retrieval.speaker, retrieval.date, retrieval.recent)
+    relevance = scoring.relevance(base, surroundings, coefficients)
     score = weight
     if question.text is not None:
         score = scoring.blended(relevance, weight, retrieval.omega, retrieval.blend)
     return Signals(
-        score, relevance, weight, vector, raw, match.nodes, located, share, beside, said, then, recency, frequency
+        score=score,
+        relevance=relevance,
+        weight=weight,
+        vector=vector,
+        cosine=raw,
+        lexical=match.nodes,
+        located=located,
+        tree=share,
+        neighbour=beside,
+        speaker=said,
+        date=then,
+        recent=recent,
+        recency=recency,
+        frequency=frequency,
     )
 
 

@@ -291,6 +291,7 @@ def _details(pool: Pool, signals: Signals, i: int) -> ScoreDetails:
         neighbour=float(signals.neighbour[i]),
         speaker=float(signals.speaker[i]),
         date=float(signals.date[i]),
+        recent=float(signals.recent[i]),
         importance=float(pool.importance[i]),
         recency=float(signals.recency[i]),
         confidence=float(pool.confidence[i]),

@@ -19,15 +19,11 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from hybridmem.errors import InvalidInput
-
-#: The longest name of a speaker in characters.
-MAX_NAME = 40
-_SPEAKER = re.compile(r"\s*([^\W\d_][^\n:：/\\]{0,39}?)\s*[:：](?!//)\s*\S")
 
 #: The longest term in characters. Longer ones are cut, so two that agree up to here count as the same.
 MAX_TERM = 128
@@ -173,41 +169,21 @@ def term_weight(term: str) -> float:
     return 3.0 if len(term) >= 4 and any(character.isdigit() for character in term) else 1.0
 
 
-def speaker(content: str, metadata: Mapping[str, Any]) -> str:
-    """Who said a content, casefolded: the metadata's "speaker" or "role", else the name before its first colon.
-
-    A name is up to four words in front of ``:`` or ``：`` on the first line; '' if there is none.
-    """
-    for key in ("speaker", "role"):
-        named = metadata.get(key)
-        if isinstance(named, str) and named.strip():
-            return _normal(named).casefold().strip()[:MAX_NAME]
-    found = _SPEAKER.match(content[: 2 * MAX_NAME])
-    return _normal(found.group(1)).casefold().strip() if found else ""
-
-
-def named(question: str, speakers: Iterable[str]) -> set[str]:
-    """Which of these speakers a question names: whole words of alphabets, anywhere in Chinese."""
-    text = _normal(question).casefold()
-    return {
-        one
-        for one in speakers
-        if one and (one in text if not one.isascii() else re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text))
-    }
-
-
 class _Piece(NamedTuple):
     text: str
     cjk: bool
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
-    for match in _scanner().finditer(_normal(text)):
+    for match in _scanner().finditer(normalized(text)):
         yield _Piece(match.group(), match.lastgroup == "cjk")
 
 
-def _normal(text: str) -> str:
-    """NFKC without the characters that only steer display; case is kept, as camelCase is cut by it."""
+def normalized(text: str) -> str:
+    """A text as it is compared: NFKC without the characters that only steer display.
+
+    Case is kept, as camelCase is cut by it.
+    """
     if text.isascii():
         return text
     if len(text) > 1000:  # reordering thousands of combining marks at once would take quadratic time

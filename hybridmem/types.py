@@ -85,8 +85,8 @@ class ScoreDetails:
 
     ``relevance`` blends ``vector`` (calibrated cosine; None when there was no query vector or the node has none yet),
     ``lexical`` (BM25, as a share of the best possible match), ``tree`` (the enclosing subtrees' relevance),
-    ``neighbour`` (that of the siblings next to it) ``speaker`` (1 if the query names who said it)
-    and ``date`` (how near it is to a time that the query names).
+    ``neighbour`` (that of the siblings next to it), ``speaker`` (1 if the query is about who said it), ``date`` (how
+    near it is to a time that the query names) and ``recent`` (its recency while a task is active, else 0).
     ``weight`` combines importance, recency, confidence, frequency.
     ``cosine`` is the raw cosine similarity in [-1, 1].
     ``redundancy`` is the similarity in [0, 1] to the most similar hit before this one, which decides the order together
@@ -107,6 +107,7 @@ class ScoreDetails:
     confidence: float
     frequency: float
     cosine: float | None
+    recent: float = 0.0
     redundancy: float | None = None
     reranked: float | None = None
 
@@ -135,6 +136,7 @@ class Hit:
         vector = "pending" if d.vector is None else f"{d.vector:.2f}"
         where = f" (in {self.path[-1]})" if self.path and d.tree > 0 else ""
         said = (f", speaker {d.speaker:.0f}" if d.speaker else "") + (f", date {d.date:.2f}" if d.date else "")
+        said += f", recent {d.recent:.2f}" if d.recent else ""
         again = "" if d.redundancy is None else f"; redundancy {d.redundancy:.2f} to the hits before it"
         judged = "" if d.reranked is None else f"reranked {d.reranked:.3f} in place of "
         words = f" (words: {', '.join(self.matched_terms)})" if self.matched_terms else ""

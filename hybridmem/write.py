@@ -15,10 +15,11 @@ from typing import Any
 
 from hybridmem import inputs
 from hybridmem.errors import InvalidInput, NotFound
+from hybridmem.speakers import speaker
 from hybridmem.store import lexical, outbox, points, tree
 from hybridmem.store.rows import Key, new_uid, to_micros
 from hybridmem.store.workspace import Workspace
-from hybridmem.text import speaker, terms
+from hybridmem.text import terms
 from hybridmem.types import MERGED_TYPES, ROOT_TYPE, TASK_TYPE, Node
 
 #: What ``parent`` may name besides a node or an id.

@@ -142,7 +142,7 @@ def looked_up(memory: Memory, as_of: Any = None) -> list[Any]:
 def close(now: Any, then: Any, *, activity: bool) -> None:
     """The same, numbers within rounding; without ``activity`` also in what the last activity decides."""
     if isinstance(now, dict):
-        left_out = () if activity else ("active_at", "recency", "weight", "score")
+        left_out = () if activity else ("active_at", "recency", "recent", "weight", "score")
         assert now.keys() == then.keys()
         for key in now.keys() - set(left_out):
             close(now[key], then[key], activity=activity)
@@ -174,7 +174,7 @@ def test_whatever_came_after_a_search_says_what_it_said_then(memory: OpenMemory,
 @pytest.mark.parametrize("seed", range(4))
 def test_also_when_tasks_ended_and_branches_were_moved(memory: OpenMemory, clock: Any, seed: int) -> None:
     # Importance alone weighs here: of the activity in a branch only what still hangs in it is known later.
-    m = memory(embedder=WordsOnly(), weights={"recency": 0.0})
+    m = memory(embedder=WordsOnly(), weights={"recency": 0.0}, retrieval={"recent": 0.0})
     agent = Agent(m, 100 + seed)
     seen: dict[datetime, list[Any]] = {}
     for step in range(80):

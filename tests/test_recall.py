@@ -113,7 +113,7 @@ class TestScores:
             weight /= w.importance + w.recency + w.confidence + w.frequency
             assert d.weight == pytest.approx(weight)
             base = (r.vector * d.vector + r.lexical * d.lexical) / (r.vector + r.lexical)
-            lift = min(r.tree * d.tree + r.neighbour * d.neighbour, 1.0)
+            lift = min(r.tree * d.tree + r.neighbour * d.neighbour + r.recent * d.recent, 1.0)
             assert d.relevance == pytest.approx(base + (1 - base) * lift)
             expected = {
                 "linear": (1 - r.omega) * d.relevance + r.omega * weight,

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybridmem.errors import InvalidInput
-from hybridmem.text import MAX_TERM, clean_text, named, query_terms, speaker, terms
+from hybridmem.speakers import named, speaker
+from hybridmem.text import MAX_TERM, clean_text, query_terms, terms
 
 SENTENCES = [
     "财务退回，原因是发票信息不清晰",
@@ -211,3 +212,25 @@ class TestSpeakers:
     def test_a_question_names_whole_words_and_chinese_anywhere(self) -> None:
         assert named("When did Caroline go?", {"caroline", "carol", ""}) == {"caroline"}
         assert named("张三昨天说了什么 to Bob", {"张三", "李四", "bob"}) == {"张三", "bob"}
+
+
+@pytest.mark.parametrize(
+    ("question", "about"),
+    [
+        ("Where do I keep my old sneakers?", {"user"}),
+        ("我的旧球鞋放在哪里？", {"user"}),
+        ("我上周说的 invoice 在哪", {"user"}),
+        ("Which restaurant did you recommend?", {"assistant"}),
+        ("你推荐了哪家餐厅", {"assistant"}),
+        ("What did you tell me about it?", {"user", "assistant"}),
+        ("Where did Rachel move to?", set()),
+        ("Is it, i.e. the mime, imminent?", set()),
+        ("谁搬到了芝加哥", set()),
+    ],
+)
+def test_i_is_the_user_and_you_are_the_assistant(question: str, about: set[str]) -> None:
+    assert named(question, {"user", "assistant", "rachel's cat"}) == about
+
+
+def test_i_names_nobody_where_no_speaker_is_a_user() -> None:
+    assert named("What did I say to you, 我说了什么", {"caroline", "melanie", ""}) == set()

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hybridmem.speakers import speaker
 from hybridmem.store import log, points, tree
 from hybridmem.store.rows import Key, dump, from_micros, subtree_range
-from hybridmem.text import speaker, terms
+from hybridmem.text import terms
 from hybridmem.types import Node, State, Task
 
 #: Names in payloads, and what a node has where no operation before the moment has set one.
