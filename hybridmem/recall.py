@@ -20,7 +20,7 @@ from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreClose
 from hybridmem.filters import Filters, Source
 from hybridmem.index.view import Pool
 from hybridmem.indexing import Indexer
-from hybridmem.locate import LIVE, Locator
+from hybridmem.locate import Locator
 from hybridmem.pieces import last_piece
 from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
@@ -143,7 +143,8 @@ class Recall:
         named = [] if query is None else moments(query, from_micros(now))
         terms = [] if query is None else _terms(query, named)
         # Without a query every node counts: its weight needs no vector, so nothing has to be located first.
-        whole = query is None or as_of is not None or filters.gathered != LIVE
+        # With a filter neither may the scope be cut down first, to what is near but does not pass (C022).
+        whole = query is None or as_of is not None or filters != Filters()
         nearest = None if whole else self._locator.nearest(scope, vector)
         recorded = self._model.recorded()
         with self._guard, workspace.read() as tx:

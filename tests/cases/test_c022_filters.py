@@ -73,15 +73,9 @@ class TestFiveBehindFiveHundred:
         assert {hit.content for hit in found} == set(FAR)
 
     @pytest.mark.parametrize("name", FILTERS)
-    def test_a_filter_leaves_k_that_pass_it(
-        self, request: pytest.FixtureRequest, opened: dict[str, Memory], name: str
-    ) -> None:
+    def test_a_filter_leaves_k_that_pass_it(self, opened: dict[str, Memory], name: str) -> None:
         """C022: type, metadata, time, alone and together."""
-        m = opened["丙"]
-        if m.config.index.exact_limit == LOCATED["exact_limit"]:
-            reason = "above index.exact_limit the filter meets only what was located for the query"
-            request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
-        assert {hit.content for hit in m.search(QUERY, 5, **FILTERS[name])} == set(FAR)
+        assert {hit.content for hit in opened["丙"].search(QUERY, 5, **FILTERS[name])} == set(FAR)
 
 
 def test_the_time_of_a_search_does_not_grow_with_another_owners_data(memory: OpenMemory) -> None:
