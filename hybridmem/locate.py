@@ -15,7 +15,8 @@ import numpy as np
 
 from hybridmem import inputs
 from hybridmem.errors import IndexUnavailable, NotFound, StoreBusy, StoreFull
-from hybridmem.index.view import Pool, Views
+from hybridmem.index.pool import Pool
+from hybridmem.index.view import Views
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Vectors
 from hybridmem.ranking import Postings
@@ -108,15 +109,28 @@ class Locator:
         :param states: nodes in any of these; others than live ones are in no index, so that all are scored then.
         :param past: as they were then; again all are scored.
         """
-        found = lexical.postings(tx, self._workspace.id, terms)
+        namespace = self._workspace.id
         if past is not None:
             pool = self._views.of(tx, past.scan(base.path, states), without=past.rewritten)
-            return pool, _in_pool(pool, past.postings(found, terms))
-        if tuple(states) != LIVE:
-            pool = self._views.of(tx, tree.scan(tx, self._workspace.id, [base.path], states=states))
+            return pool, _in_pool(pool, past.postings(lexical.postings(tx, namespace, terms), terms))
+        if tuple(states) == LIVE and nearest is not None:
+            found = lexical.postings(tx, namespace, terms)
+            pool = self._located(tx, base, nearest, found)
+            return pool, _in_pool(pool, found)
+        if tuple(states) == LIVE:
+            pool = self._views.subtree(tx, base.path)
         else:
-            pool = self._views.subtree(tx, base.path) if nearest is None else self._located(tx, base, nearest, found)
-        return pool, _in_pool(pool, found)
+            pool = self._views.of(tx, tree.scan(tx, namespace, [base.path], states=states))
+        return pool, _in_pool(pool, self._postings(tx, pool, terms))
+
+    def _postings(self, tx: sqlite3.Connection, pool: Pool, terms: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+        """Of the namespace, or at least of what is in the pool: by whichever way reads less."""
+        namespace = self._workspace.id
+        if len(pool):
+            low, high = int(pool.ids.min()), int(pool.ids.max())
+            if high - low < points.node_count(tx, namespace) // 2:
+                return lexical.postings_between(tx, namespace, terms, low, high)
+        return lexical.postings(tx, namespace, terms)
 
     def these(self, tx: sqlite3.Connection, ids: Sequence[int]) -> Pool:
         """Just these nodes."""
@@ -168,9 +182,9 @@ def _in_pool(pool: Pool, found: dict[str, list[tuple[int, int]]]) -> Postings:
     """Postings by internal id as postings by position, for what is in the pool."""
     postings = {}
     for term, rows in found.items():
-        positions = pool.positions([row[0] for row in rows])
+        ids, counts = np.array(rows, dtype=np.int64).T
+        positions = pool.positions(ids)
         inside = positions >= 0
         if inside.any():
-            counts = np.array([row[1] for row in rows], dtype=np.int64)
             postings[term] = (positions[inside], counts[inside])
     return postings
