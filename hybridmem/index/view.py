@@ -17,6 +17,7 @@ import numpy as np
 
 from hybridmem.config import IndexConfig
 from hybridmem.index.pool import Pool, pool_of
+from hybridmem.index.words import Words
 from hybridmem.ports import Vectors
 from hybridmem.scoring import Ints
 from hybridmem.store import log, outbox, tree
@@ -25,6 +26,9 @@ DEFAULTS = IndexConfig()
 MEGABYTE = 1_000_000
 #: With more operations or embeddings than this to look through, reading a subtree anew is quicker.
 MOST_NEWS = 5_000
+#: From this search of an unchanged subtree on its terms are kept in memory. That takes as long as some look-ups in
+#: the store, which a subtree that is written to between searches would never earn.
+OFTEN = 4
 
 
 @dataclass(slots=True)
@@ -37,6 +41,8 @@ class _Kept:
     sequence: int
     embedding: int
     size: int
+    searches: int = 0
+    words: Words | None = None
 
 
 class Views:
@@ -63,10 +69,25 @@ class Views:
         kept = self._kept.pop(path, None)
         if kept is None or self._is_outdated(tx, path, kept, sequence, embedding):
             kept = self._load(tx, path, kept, sequence, embedding)
-        kept.sequence, kept.embedding = sequence, embedding
+        kept.sequence, kept.embedding, kept.searches = sequence, embedding, kept.searches + 1
         if self._make_room(kept.size):
             self._kept[path] = kept
         return kept.pool
+
+    def words(self, tx: sqlite3.Connection, path: str) -> Words | None:
+        """The terms of the pool that :meth:`subtree` gave for this path just now; None: it is not searched that often,
+        or there is no memory for them."""
+        kept = self._kept.get(path)
+        if kept is None or kept.searches < OFTEN or kept.words is not None:
+            return None if kept is None else kept.words
+        words = Words(tx, self._namespace, kept.pool)
+        del self._kept[path]
+        if self._make_room(kept.size + words.size):
+            kept.words, kept.size = words, kept.size + words.size
+        else:
+            kept.searches = 0
+        self._kept[path] = kept
+        return words
 
     def selection(self, tx: sqlite3.Connection, paths: Sequence[str], ids: Sequence[int]) -> Pool:
         """The subtrees at these paths and these single nodes; reads just their vectors and keeps nothing."""

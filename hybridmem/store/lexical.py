@@ -12,6 +12,8 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 
+from hybridmem.store.rows import dump
+
 
 def index(tx: sqlite3.Connection, namespace: int, node_id: int, terms: Sequence[str]) -> None:
     """Makes ``terms`` (with repeats) the indexed terms of a node, whatever it had before."""
@@ -51,10 +53,20 @@ def postings_between(
             "SELECT rowid, terms FROM lexical WHERE lexical MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid",
             ('"' + word.replace('"', '""') + '"', low, high),
         ).fetchall()
-        counted = [(node_id, f" {text} ".count(f" {word} ")) for node_id, text in rows]
+        counted = [(node_id, text.split(" ").count(word)) for node_id, text in rows]
         if kept := [row for row in counted if row[1]]:
             found[term] = kept
     return found
+
+
+def terms_of(tx: sqlite3.Connection, namespace: int, ids: Sequence[int]) -> list[tuple[int, list[str]]]:
+    """The indexed terms of nodes of a namespace, for those that have any: (internal node id, terms with repeats)."""
+    rows = tx.execute(
+        "SELECT rowid, terms FROM lexical WHERE rowid IN (SELECT value FROM json_each(?))", (dump(list(ids)),)
+    ).fetchall()
+    # Every term begins with the namespace, so it is cut off at once from all of them.
+    prefix = f"{namespace}:"
+    return [(node_id, text[len(prefix) :].split(f" {prefix}")) for node_id, text in rows if text.startswith(prefix)]
 
 
 def indexed(tx: sqlite3.Connection, node_id: int) -> list[str]:

@@ -146,7 +146,9 @@ def last_embedding(tx: sqlite3.Connection, namespace: int) -> int:
 
 def embedded_since(tx: sqlite3.Connection, namespace: int, after: int) -> list[int]:
     """The nodes embedded after the embedding with id ``after``; one with several pieces comes as often."""
-    rows = tx.execute("SELECT node_id FROM embedding WHERE namespace_id = ? AND id > ?", (namespace, after))
+    rows = tx.execute(
+        "SELECT node_id FROM embedding WHERE namespace_id = ? AND id > ? ORDER BY id", (namespace, after)
+    ).fetchall()
     return [row[0] for row in rows]
 
 
@@ -208,8 +210,8 @@ def piece_counts(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, int]:
         """SELECT node_id, count(*) FROM embedding WHERE node_id IN (SELECT value FROM json_each(?))
         GROUP BY node_id""",
         (dump(list(ids)),),
-    )
-    return dict(rows.fetchall())
+    ).fetchall()
+    return dict(rows)
 
 
 def indexed(tx: sqlite3.Connection, namespace: int) -> dict[int, int]:

@@ -12,7 +12,9 @@ from hybridmem import Memory
 from hybridmem.index import pool as pool_module
 from hybridmem.index import view
 from hybridmem.index.pool import Pool
-from hybridmem.store import outbox
+from hybridmem.index.words import Words
+from hybridmem.store import lexical, outbox
+from hybridmem.text import query_terms
 from index.filled import MEAN, PRIOR, Filled, units, views_of
 
 OpenMemory = Callable[..., Memory]
@@ -220,3 +222,62 @@ def test_a_second_search_costs_one_product_with_the_matrix(filled: Filled) -> No
     prepared = pool.pieces._centred
     pool.similarity(units(1)[0], MEAN, PRIOR)
     assert pool.pieces._centred is prepared
+
+
+class TestWords:
+    TEXTS = ("发票 invoice invoice", '引号 " quote', "退回 invoice 发票 发票", "别的 other")
+
+    def test_postings_are_those_of_the_store_by_every_way(self, filled: Filled) -> None:
+        memory, views = filled.memory, views_of(filled)
+        branch = memory.add("发票 branch 分支")
+        for text in self.TEXTS:
+            memory.add(text, parent=branch)
+        memory.add("发票 invoice elsewhere")
+        path, namespace = filled.path(branch.id), memory._workspace.id
+        asked = [*query_terms(" ".join(self.TEXTS)), "absent", '"', 'a" OR "b', "*", "发*", "NEAR", "7:发票"]
+        with memory._workspace.read() as tx:
+            pool = views.subtree(tx, path)
+            ids = pool.ids.tolist()
+            everywhere = lexical.postings(tx, namespace, asked)
+            between = lexical.postings_between(tx, namespace, asked, min(ids), max(ids))
+            kept = Words(tx, namespace, pool).postings(asked)
+        expected = {term: [row for row in rows if row[0] in ids] for term, rows in everywhere.items()}
+        expected = {term: rows for term, rows in expected.items() if rows}
+        assert between == expected
+        assert {"invoic", "发票"} <= expected.keys()
+        assert {
+            term: sorted(zip(pool.ids[places].tolist(), counts.tolist(), strict=True))
+            for term, (places, counts) in kept.items()
+        } == expected
+
+    def test_they_are_kept_once_a_subtree_is_searched_often_and_forgotten_with_it(self, filled: Filled) -> None:
+        views = views_of(filled)
+        [branch] = filled.add(1)
+        filled.add(1, 1, parent=branch)
+
+        def words() -> Words | None:
+            pool = filled.pool(views, branch)
+            assert len(pool)
+            with filled.memory._workspace.read() as tx:
+                return views.words(tx, filled.path(branch))
+
+        assert [words() for _ in range(view.OFTEN - 1)] == [None] * (view.OFTEN - 1)
+        before = views.size
+        kept = words()
+        assert kept is not None
+        assert views.size == before + kept.size
+        assert words() is kept
+        filled.add(1, parent=branch)
+        assert words() is None
+
+    def test_without_room_for_them_the_pool_stays(self, filled: Filled) -> None:
+        views = views_of(filled)
+        filled.add(1, 1)
+        pool = filled.pool(views)
+        views._most_bytes = views.size
+        path = filled.path(None)
+        for _ in range(2 * view.OFTEN):
+            assert filled.pool(views) is pool
+            with filled.memory._workspace.read() as tx:
+                views.words(tx, path)
+            assert views.size == views._most_bytes
