@@ -216,8 +216,10 @@ def piece_counts(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, int]:
 
 def indexed(tx: sqlite3.Connection, namespace: int) -> dict[int, int]:
     """How many pieces the vector index must hold of each node: of those live, embedded, and not waiting."""
+    # The cross join makes SQLite go by node id, through the pages in order. By the index of a namespace it would jump
+    # about, which takes half a minute for 100,000 nodes that the system has not read before.
     rows = tx.execute(
-        """SELECT e.node_id, count(*) FROM node n JOIN embedding e ON e.node_id = n.id
+        """SELECT e.node_id, count(*) FROM embedding e CROSS JOIN node n ON n.id = e.node_id
         WHERE n.namespace_id = ? AND n.state = 'live' AND e.node_id NOT IN (SELECT node_id FROM outbox)
         GROUP BY e.node_id""",
         (namespace,),
