@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hybridmem import inputs
 from hybridmem.errors import InvalidInput
-from hybridmem.index.view import Pool
+from hybridmem.index.pool import Pool
 from hybridmem.store.rows import to_micros
 from hybridmem.types import STATES, Node, State, TaskStatus
 

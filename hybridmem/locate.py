@@ -15,11 +15,12 @@ import numpy as np
 
 from hybridmem import inputs
 from hybridmem.errors import IndexUnavailable, NotFound, StoreBusy, StoreFull
-from hybridmem.index.view import Pool, Views
+from hybridmem.index.pool import Pool
+from hybridmem.index.view import Views
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Vectors
 from hybridmem.ranking import Postings
-from hybridmem.store import lexical, points, tree
+from hybridmem.store import lexical, log, points, tree
 from hybridmem.store.past import Past
 from hybridmem.store.rows import Key
 from hybridmem.store.workspace import Workspace
@@ -35,6 +36,8 @@ NEAREST_INSIDE = 50
 LEXICAL_CANDIDATES = 500
 #: Reciprocal rank fusion (Cormack, Clarke and Büttcher 2009) adds 60 to a rank; less here, since the first few matter.
 RANK_OFFSET = 10.0
+#: Paths of which it is remembered whether they are small enough to be scored whole.
+MOST_COUNTED = 1_000
 #: What is searched unless other states are asked for.
 LIVE: tuple[State, ...] = ("live",)
 
@@ -46,6 +49,8 @@ class Locator:
         self._workspace = workspace
         self._indexer = indexer
         self._views = Views(workspace.id, workspace.config.index.cache_mb)
+        # Path → sequence of the log, and whether it was small then. Of no lock's: several threads may ask at once.
+        self._small: dict[str, tuple[int, bool]] = {}
 
     def scope(self, tx: sqlite3.Connection, scope: str, past: Past | None = None) -> Key:
         """The node at and below which to search, as it is or as it was in the ``past``.
@@ -79,8 +84,8 @@ class Locator:
         Asked outside of any transaction: opening the index may write to the store.
         """
         with self._workspace.read() as tx:
-            path, limit = self.scope(tx, scope).path, self._workspace.config.index.exact_limit
-            if tree.count_below(tx, path, limit + 1) <= limit:
+            path = self.scope(tx, scope).path
+            if self._is_small(tx, path):
                 return None
         if vector is None:
             return []
@@ -93,6 +98,19 @@ class Locator:
             inside = sum(key.path.startswith(path) for key in tree.keys(tx, found))
         # In a branch that is far from the query Chroma's nearest lie outside: then only looking at all of it is right.
         return found if inside >= min(NEAREST_INSIDE, len(found)) else None
+
+    def _is_small(self, tx: sqlite3.Connection, path: str) -> bool:
+        """Whether all below a path is scored. Counted once as long as nobody writes: it takes longer than the rest."""
+        sequence, _ = log.head(tx, self._workspace.id)
+        known = self._small.get(path)
+        if known is not None and known[0] == sequence:
+            return known[1]
+        limit = self._workspace.config.index.exact_limit
+        if len(self._small) >= MOST_COUNTED:
+            self._small.clear()
+        small = tree.count_below(tx, path, limit + 1) <= limit
+        self._small[path] = (sequence, small)
+        return small
 
     def gather(
         self,
@@ -108,15 +126,31 @@ class Locator:
         :param states: nodes in any of these; others than live ones are in no index, so that all are scored then.
         :param past: as they were then; again all are scored.
         """
-        found = lexical.postings(tx, self._workspace.id, terms)
+        namespace = self._workspace.id
         if past is not None:
             pool = self._views.of(tx, past.scan(base.path, states), without=past.rewritten)
-            return pool, _in_pool(pool, past.postings(found, terms))
-        if tuple(states) != LIVE:
-            pool = self._views.of(tx, tree.scan(tx, self._workspace.id, [base.path], states=states))
+            return pool, _in_pool(pool, past.postings(lexical.postings(tx, namespace, terms), terms))
+        if tuple(states) == LIVE and nearest is not None:
+            found = lexical.postings(tx, namespace, terms)
+            pool = self._located(tx, base, nearest, found)
+            return pool, _in_pool(pool, found)
+        if tuple(states) == LIVE:
+            pool = self._views.subtree(tx, base.path)
+            words = self._views.words(tx, base.path)
+            if words is not None:
+                return pool, words.postings(terms)
         else:
-            pool = self._views.subtree(tx, base.path) if nearest is None else self._located(tx, base, nearest, found)
-        return pool, _in_pool(pool, found)
+            pool = self._views.of(tx, tree.scan(tx, namespace, [base.path], states=states))
+        return pool, _in_pool(pool, self._postings(tx, pool, terms))
+
+    def _postings(self, tx: sqlite3.Connection, pool: Pool, terms: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+        """Of the namespace, or at least of what is in the pool: by whichever way reads less."""
+        namespace = self._workspace.id
+        if len(pool):
+            low, high = int(pool.ids.min()), int(pool.ids.max())
+            if high - low < points.node_count(tx, namespace) // 2:
+                return lexical.postings_between(tx, namespace, terms, low, high)
+        return lexical.postings(tx, namespace, terms)
 
     def these(self, tx: sqlite3.Connection, ids: Sequence[int]) -> Pool:
         """Just these nodes."""
@@ -168,9 +202,9 @@ def _in_pool(pool: Pool, found: dict[str, list[tuple[int, int]]]) -> Postings:
     """Postings by internal id as postings by position, for what is in the pool."""
     postings = {}
     for term, rows in found.items():
-        positions = pool.positions([row[0] for row in rows])
+        ids, counts = np.array(rows, dtype=np.int64).T
+        positions = pool.positions(ids)
         inside = positions >= 0
         if inside.any():
-            counts = np.array([row[1] for row in rows], dtype=np.int64)
             postings[term] = (positions[inside], counts[inside])
     return postings

@@ -15,7 +15,7 @@ from hybridmem import scoring
 from hybridmem.config import RetrievalConfig, WeightConfig
 from hybridmem.dates import Interval, closeness
 from hybridmem.index.exact import top_k
-from hybridmem.index.view import Pool
+from hybridmem.index.pool import Pool
 from hybridmem.ports import Calibration, Vectors
 from hybridmem.scoring import Floats, Ints
 from hybridmem.speakers import named
@@ -125,9 +125,9 @@ def rank(
 
 def weigh(pool: Pool, weights: WeightConfig, now: int) -> tuple[Floats, Floats, Floats]:
     """(recency, frequency, weight) of each node at this moment; ``now`` in microseconds since 1970 UTC."""
-    kinds, places = np.unique(pool.types, return_inverse=True)
+    kinds, places = pool.kinds
     by_type = weights.half_life_days_by_type
-    days = np.array([by_type.get(str(kind), weights.half_life_days) for kind in kinds], dtype=np.float64)
+    days = np.array([by_type.get(kind, weights.half_life_days) for kind in kinds], dtype=np.float64)
     age = (now - pool.active_at) / 1e6
     recency = scoring.recency(age, days[places] * 86_400.0 if len(kinds) else np.zeros(0))
     frequency = scoring.frequency(pool.uses)
@@ -155,8 +155,7 @@ def _vector(pool: Pool, vector: Vectors | None, calibration: Calibration | None)
 
 def _speaker(pool: Pool, text: str | None) -> Floats:
     """(n,) 1 for what was said by somebody whom the question names, unless it names everybody."""
-    speakers = set(pool.speakers.tolist()) - {""}
-    said = named(text, speakers) if text is not None else set()
-    if not said or said == speakers:
+    said = named(text, pool.voices) if text is not None else set()
+    if not said or said == pool.voices:
         return np.zeros(len(pool))
     return np.isin(pool.speakers, sorted(said)).astype(np.float64)

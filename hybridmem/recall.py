@@ -18,7 +18,7 @@ from hybridmem.embed import checked
 from hybridmem.embed.model import Model
 from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreClosed, StoreFull
 from hybridmem.filters import Filters, Source
-from hybridmem.index.view import Pool
+from hybridmem.index.pool import Pool
 from hybridmem.indexing import Indexer
 from hybridmem.locate import Locator
 from hybridmem.pieces import last_piece
@@ -245,9 +245,10 @@ class Recall:
     ) -> tuple[Hit, ...]:
         ids = [int(pool.ids[i]) for i in places]
         nodes, titles = source.nodes(tx, ids), source.titles(tx, ids)
+        matching = {term: set(positions.tolist()) for term, (positions, _) in postings.items()}
         hits = []
         for i, node_id in zip(places, ids, strict=True):
-            words = tuple(term for term, (positions, _) in postings.items() if i in positions)
+            words = tuple(term for term, positions in matching.items() if i in positions)
             details = _details(pool, signals, i)
             hits.append(Hit(nodes[node_id], float(signals.score[i]), details, titles[node_id], words))
         return tuple(hits)

@@ -99,7 +99,8 @@ def lexical(
     if not n or not query:
         return Lexical(nodes, subtrees)
     starts = np.flatnonzero(subtree)
-    below = _range_sums(lengths, end)[starts]
+    stops = end[starts]
+    below = _sums(lengths, starts, stops)
     node_norm = _length_norm(lengths)
     subtree_norm = _length_norm(below)
     best_node = best_subtree = 0.0
@@ -111,9 +112,9 @@ def lexical(
         if len(positions):
             nodes[positions] += idf * _saturated(counts, node_norm[positions])
         if len(starts):
-            frequencies = np.zeros(n, dtype=np.int64)
-            frequencies[positions] = counts
-            sums = _range_sums(frequencies, end)[starts]
+            order = np.argsort(positions)
+            inside = positions[order]
+            sums = _sums(counts[order], np.searchsorted(inside, starts), np.searchsorted(inside, stops))
             group_idf = term_weight * _idf(len(starts), int((sums > 0).sum()))
             best_subtree += reach * group_idf * (K1 + 1.0)
             subtrees[starts] += group_idf * _saturated(sums, subtree_norm)
@@ -221,7 +222,7 @@ def _saturated(counts: Ints, norm: Floats) -> Floats:
     return counts * (K1 + 1.0) / (counts + K1 * norm)
 
 
-def _range_sums(values: Ints, end: Ints) -> Ints:
-    """(n,) the sum of ``values[i:end[i]]`` for every i."""
-    running = np.concatenate(([0], np.cumsum(values)))
-    return np.asarray(running[end] - running[:-1], dtype=np.int64)
+def _sums(values: Ints, starts: Ints, stops: Ints) -> Ints:
+    """(s,) the sum of ``values[start:stop]`` for each of the ranges."""
+    running = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(values)))
+    return np.asarray(running[stops] - running[starts], dtype=np.int64)

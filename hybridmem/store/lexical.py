@@ -1,14 +1,18 @@
 """The lexical index: FTS5 over our own terms, one posting list per namespace and term.
 
 Every term carries its namespace ("7:发票"), so that a lookup touches only the owner's postings: statistics, cost and
-results of one namespace do not depend on another. Postings are read through fts5vocab, which gives term frequencies;
-nothing of a query is ever parsed as FTS syntax. BM25 is computed from them in hybridmem.scoring.
+results of one namespace do not depend on another. Postings are read through fts5vocab, which gives term frequencies,
+or for a part of a namespace with the term as one quoted string: nothing of a query is ever parsed as FTS syntax. BM25
+is computed from them in hybridmem.scoring.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
+
+from hybridmem.store.rows import dump
 
 
 def index(tx: sqlite3.Connection, namespace: int, node_id: int, terms: Sequence[str]) -> None:
@@ -29,12 +33,40 @@ def postings(tx: sqlite3.Connection, namespace: int, terms: Sequence[str]) -> di
     """For each term that occurs: (internal node id, term frequency) in order of ids."""
     found = {}
     for term in terms:
-        rows = tx.execute(
-            "SELECT doc, count(*) FROM lexical_instance WHERE term = ? GROUP BY doc", (f"{namespace}:{term}",)
-        ).fetchall()
+        rows = tx.execute("SELECT doc FROM lexical_instance WHERE term = ?", (f"{namespace}:{term}",)).fetchall()
         if rows:
-            found[term] = rows
+            found[term] = sorted(Counter([row[0] for row in rows]).items())
     return found
+
+
+def postings_between(
+    tx: sqlite3.Connection, namespace: int, terms: Sequence[str], low: int, high: int
+) -> dict[str, list[tuple[int, int]]]:
+    """The same for the nodes with internal ids from ``low`` to ``high`` alone, without reading the postings of others.
+
+    The term is one quoted string of the FTS language: a quote in it is written twice, and nothing else has a meaning.
+    """
+    found = {}
+    for term in terms:
+        word = f"{namespace}:{term}"
+        rows = tx.execute(
+            "SELECT rowid, terms FROM lexical WHERE lexical MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid",
+            ('"' + word.replace('"', '""') + '"', low, high),
+        ).fetchall()
+        counted = [(node_id, text.split(" ").count(word)) for node_id, text in rows]
+        if kept := [row for row in counted if row[1]]:
+            found[term] = kept
+    return found
+
+
+def terms_of(tx: sqlite3.Connection, namespace: int, ids: Sequence[int]) -> list[tuple[int, list[str]]]:
+    """The indexed terms of nodes of a namespace, for those that have any: (internal node id, terms with repeats)."""
+    rows = tx.execute(
+        "SELECT rowid, terms FROM lexical WHERE rowid IN (SELECT value FROM json_each(?))", (dump(list(ids)),)
+    ).fetchall()
+    # Every term begins with the namespace, so it is cut off at once from all of them.
+    prefix = f"{namespace}:"
+    return [(node_id, text[len(prefix) :].split(f" {prefix}")) for node_id, text in rows if text.startswith(prefix)]
 
 
 def indexed(tx: sqlite3.Connection, node_id: int) -> list[str]:

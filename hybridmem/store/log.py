@@ -7,10 +7,15 @@ import json
 import sqlite3
 from typing import Any
 
-from hybridmem.store.rows import dump, from_micros
+from hybridmem.store.rows import dump, from_micros, subtree_range
 from hybridmem.types import Operation
 
 START = "sha256:" + "0" * 64
+#: Operations that change the node they name, where it hangs, and of its ancestors the time of the last activity.
+LOCAL = (
+    "namespace", "add", "confirm", "update", "pin",
+    "task.start", "task.switch", "task.update", "task.finish", "task.import",
+)  # fmt: skip
 _COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"
 
 
@@ -53,6 +58,19 @@ def since(tx: sqlite3.Connection, namespace: int, sequence: int, limit: int | No
         (namespace, sequence, -1 if limit is None else limit),
     ).fetchall()
     return [_operation(row) for row in rows]
+
+
+def touched(tx: sqlite3.Connection, namespace: int, after: int, path: str) -> bool:
+    """Whether an entry after ``after`` may have changed a node at or below a path. Of an operation that is not among
+    LOCAL that is not known: it may have taken a node away from there."""
+    row = tx.execute(
+        f"""SELECT 1 FROM operation o LEFT JOIN node n ON n.namespace_id = o.namespace_id AND n.uid = o.node_uid
+        WHERE o.namespace_id = ? AND o.sequence > ? AND (
+            n.id IS NULL OR o.kind NOT IN ({", ".join("?" * len(LOCAL))}) OR (n.path >= ? AND n.path < ?)
+        ) LIMIT 1""",
+        (namespace, after, *LOCAL, *subtree_range(path)),
+    ).fetchone()
+    return row is not None
 
 
 def sequence_at(tx: sqlite3.Connection, namespace: int, moment: int) -> int:

@@ -172,7 +172,8 @@ _PIECES = (
         UNIQUE (node_id, piece)
     ) STRICT""",
     "CREATE INDEX embedding_namespace ON embedding (namespace_id, id)",
-    "CREATE INDEX embedding_first ON embedding (namespace_id) WHERE piece = 0",  # counts the embedded nodes
+    # Counts the embedded nodes; with the piece, since otherwise SQLite reads every row to see what its condition says.
+    "CREATE INDEX embedding_first ON embedding (namespace_id, piece) WHERE piece = 0",
     """INSERT INTO outbox (namespace_id, node_id)
         SELECT namespace_id, id FROM node
         WHERE state = 'live' AND parent_id IS NOT NULL AND id NOT IN (SELECT node_id FROM outbox)""",

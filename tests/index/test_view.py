@@ -2,100 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hybridmem import Memory
+from hybridmem.index import pool as pool_module
 from hybridmem.index import view
-from hybridmem.index.view import Pool, Views
-from hybridmem.ports import Vectors
-from hybridmem.store import outbox
+from hybridmem.index.pool import Pool
+from hybridmem.index.words import Words
+from hybridmem.store import lexical, outbox
+from hybridmem.text import query_terms
+from index.filled import MEAN, PRIOR, Filled, units, views_of
 
 OpenMemory = Callable[..., Memory]
-DIMENSION = 8
-PRIOR = 20.0
-random = np.random.default_rng(5)
-
-
-def units(count: int) -> Vectors:
-    rows = random.normal(size=(count, DIMENSION)).astype(np.float32) + 1.0  # in a cone, as real ones are
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-MEAN = units(50).mean(axis=0)
-
-
-class Filled:
-    """A memory whose embeddings are made by hand: content → its vectors, (p, d)."""
-
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
-        self.vectors: dict[int, Vectors] = {}
-
-    def add(self, *counts: int, parent: str = "root") -> list[str]:
-        """One node for each number of pieces; 0: it waits for its embedding."""
-        items = [{"content": f"记忆 memory {random.random()}", "parent": parent} for _ in counts]
-        nodes = self.memory.add_many(items)
-        self.embed(*counts)
-        return [node.id for node in nodes]
-
-    def embed(self, *counts: int) -> None:
-        """Gives the nodes that wait, oldest first, so many pieces each."""
-        with self.memory._workspace.write() as tx:
-            for item, count in zip(outbox.unembedded(tx, 10_000), counts, strict=True):
-                if count:
-                    self.vectors[item.node_id] = units(count)
-                    outbox.save(tx, item, self.vectors[item.node_id])
-
-    def pool(self, views: Views, id: str | None = None) -> Pool:
-        with self.memory._workspace.read() as tx:
-            return views.subtree(tx, self.path(id))
-
-    def path(self, id: str | None = None) -> str:
-        node = self.memory.root() if id is None else self.memory.get(id)
-        with self.memory._workspace.read() as tx:
-            found = tx.execute("SELECT path FROM node WHERE uid = ?", (node.id,)).fetchone()[0]
-        return str(found)
-
-    def expected(self, pool: Pool, query: Vectors) -> tuple[list[float], list[float]]:
-        """By the plain formula, node by node."""
-        known = {
-            node_id: self.vectors[node_id].astype(np.float64)
-            for node_id in pool.ids.tolist()
-            if node_id in self.vectors
-        }
-        total = sum((rows.mean(axis=0) for rows in known.values()), PRIOR * MEAN.astype(np.float64))
-        mean = total / (len(known) + PRIOR)
-        raw, centred = [], []
-        for node_id in pool.ids.tolist():
-            rows = known.get(node_id)
-            raw.append(0.0 if rows is None else max(float(row @ query) for row in rows))
-            centred.append(0.0 if rows is None else max(cosine(row - mean, query - mean) for row in rows))
-        return raw, centred
-
-    def check(self, pool: Pool) -> None:
-        for query in units(3):
-            raw, centred = pool.similarity(query, MEAN, PRIOR)
-            expected_raw, expected_centred = self.expected(pool, query)
-            np.testing.assert_allclose(raw, expected_raw, atol=1e-5)
-            np.testing.assert_allclose(centred, expected_centred, atol=1e-5)
-        assert pool.embedded.tolist() == [node_id in self.vectors for node_id in pool.ids.tolist()]
-
-
-def cosine(a: Any, b: Any) -> float:
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
 @pytest.fixture
 def filled(memory: OpenMemory) -> Filled:
     return Filled(memory())
-
-
-def views_of(filled: Filled, **limits: Any) -> Views:
-    return Views(filled.memory._workspace.id, **limits)
 
 
 def test_every_node_counts_by_its_best_piece(filled: Filled) -> None:
@@ -179,22 +106,34 @@ def test_replaced_rows_are_given_back(filled: Filled) -> None:
     views = views_of(filled)
     ids = filled.add(*[5] * 10)
     filled.pool(views)
-    for round in range(10):
+    before = views.size
+    for round in range(5):
         for id in ids:
             filled.memory.update(id, content=f"第{round}版 {id}")
         filled.embed(*[5] * 10)
         filled.check(filled.pool(views))
-        assert views._used <= 2 * 50 + 50
-        assert len(views._matrix) <= 4 * 50
+        assert views.size == before
 
 
-@pytest.mark.parametrize("page", [1, 3, 10_000])
-def test_pieces_that_come_on_two_pages_stay_together(
-    filled: Filled, page: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(view, "PAGE", page)
-    filled.add(2, 5, 1, 4)
-    filled.check(filled.pool(views_of(filled)))
+def test_a_write_reads_no_vector_again_that_is_known(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    views = views_of(filled)
+    ids = filled.add(1, 4, 2)
+    filled.pool(views)
+    read: list[int] = []
+    of_store = outbox.pieces_of
+
+    def noted(tx: Any, namespace: int, wanted: Any) -> Any:
+        read.extend(wanted.tolist())
+        return of_store(tx, namespace, wanted)
+
+    monkeypatch.setattr(outbox, "pieces_of", noted)
+    filled.memory.pin(ids[0])
+    filled.add(3)
+    filled.check(filled.pool(views))
+    assert len(read) == 2, "the root, which has none, and the new one"
+    filled.memory.update(ids[1], metadata={"来源": "mail"})
+    filled.check(filled.pool(views))
+    assert len(read) == 4, "its vectors were written again, so they count as new"
 
 
 class TestTheLimit:
@@ -202,35 +141,62 @@ class TestTheLimit:
     def small_unit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(view, "MEGABYTE", 1_000)
 
-    def test_above_it_nothing_is_kept_and_the_answers_are_the_same(self, filled: Filled) -> None:
-        views = views_of(filled, cache_mb=1)  # 15 rows of 8 numbers, each twice
-        filled.add(1, 4, 1)
+    def branches(self, filled: Filled, count: int = 6) -> list[str]:
+        found = filled.add(*[1] * count)
+        for branch in found:
+            filled.add(1, 2, 1, parent=branch)
+        return found
+
+    def test_a_pool_that_is_bigger_is_not_kept_and_is_right(self, filled: Filled) -> None:
+        views = views_of(filled, cache_mb=1)
+        filled.add(1, 40, 1)
         filled.check(filled.pool(views))
-        assert views._used == 6
-        filled.add(*[1] * 9)
-        filled.check(filled.pool(views))
-        assert views._used == 15
-        assert len(views._matrix) * DIMENSION * 4 * 2 <= 1_000
-        filled.add(3)
-        filled.check(filled.pool(views))
-        assert views._used == 0
-        assert views._matrix.nbytes == 0
+        assert views.size == 0
         assert filled.pool(views) is not filled.pool(views)
 
-    def test_replaced_rows_do_not_count(self, filled: Filled) -> None:
-        views = views_of(filled, cache_mb=1)
-        [id] = filled.add(10)
-        for round in range(4):
-            filled.check(filled.pool(views))
-            assert views._used == 10
-            filled.memory.update(id, content=f"第{round}版 version")
-            filled.embed(10)
+    def test_over_many_subtrees_no_more_is_kept_than_allowed(self, filled: Filled) -> None:
+        views = views_of(filled, cache_mb=4)
+        branches = self.branches(filled)
+        most = 0
+        for branch in [*branches, None, *reversed(branches)]:
+            filled.check(filled.pool(views, branch))
+            assert views.size <= 4_000
+            assert views.size >= in_memory(kept.pool for kept in views._kept.values())
+            most = max(most, len(views._kept))
+        assert 1 < most < len(branches)
+
+    def test_what_was_used_least_recently_goes(self, filled: Filled) -> None:
+        views = views_of(filled, cache_mb=1_000)
+        first, second, third = self.branches(filled, 3)
+        pools = [filled.pool(views, id) for id in (first, second)]
+        views._most_bytes = views.size
+        assert filled.pool(views, first) is pools[0]
+        filled.pool(views, third)
+        assert filled.pool(views, first) is pools[0]
+        assert filled.pool(views, second) is not pools[1]
 
     def test_zero_keeps_nothing(self, filled: Filled) -> None:
         views = views_of(filled, cache_mb=0)
         filled.add(1, 2)
         filled.check(filled.pool(views))
-        assert views._used == 0
+        assert views.size == 0
+
+
+def in_memory(pools: Iterable[Pool]) -> int:
+    """Bytes of all arrays that hang on these pools."""
+
+    def arrays(value: Any) -> list[Any]:
+        if isinstance(value, np.ndarray):
+            return [value]
+        if isinstance(value, (tuple, list)):
+            return [one for part in value for one in arrays(part)]
+        if isinstance(value, (Pool, pool_module.Pieces)):
+            return arrays(list(vars(value).values()))
+        if isinstance(value, pool_module._Centred):
+            return arrays([value.rows, value.norms, value.offsets])
+        return []
+
+    return sum(array.nbytes for pool in pools for array in arrays(pool))
 
 
 def test_a_selection_has_the_same_numbers(filled: Filled) -> None:
@@ -246,7 +212,7 @@ def test_a_selection_has_the_same_numbers(filled: Filled) -> None:
     filled.check(pool)
     assert len(nothing) == 0
     assert nothing.similarity(units(1)[0], MEAN, PRIOR)[0].tolist() == []
-    assert views._used == 0
+    assert views.size == 0
 
 
 def test_a_second_search_costs_one_product_with_the_matrix(filled: Filled) -> None:
@@ -256,3 +222,62 @@ def test_a_second_search_costs_one_product_with_the_matrix(filled: Filled) -> No
     prepared = pool.pieces._centred
     pool.similarity(units(1)[0], MEAN, PRIOR)
     assert pool.pieces._centred is prepared
+
+
+class TestWords:
+    TEXTS = ("发票 invoice invoice", '引号 " quote', "退回 invoice 发票 发票", "别的 other")
+
+    def test_postings_are_those_of_the_store_by_every_way(self, filled: Filled) -> None:
+        memory, views = filled.memory, views_of(filled)
+        branch = memory.add("发票 branch 分支")
+        for text in self.TEXTS:
+            memory.add(text, parent=branch)
+        memory.add("发票 invoice elsewhere")
+        path, namespace = filled.path(branch.id), memory._workspace.id
+        asked = [*query_terms(" ".join(self.TEXTS)), "absent", '"', 'a" OR "b', "*", "发*", "NEAR", "7:发票"]
+        with memory._workspace.read() as tx:
+            pool = views.subtree(tx, path)
+            ids = pool.ids.tolist()
+            everywhere = lexical.postings(tx, namespace, asked)
+            between = lexical.postings_between(tx, namespace, asked, min(ids), max(ids))
+            kept = Words(tx, namespace, pool).postings(asked)
+        expected = {term: [row for row in rows if row[0] in ids] for term, rows in everywhere.items()}
+        expected = {term: rows for term, rows in expected.items() if rows}
+        assert between == expected
+        assert {"invoic", "发票"} <= expected.keys()
+        assert {
+            term: sorted(zip(pool.ids[places].tolist(), counts.tolist(), strict=True))
+            for term, (places, counts) in kept.items()
+        } == expected
+
+    def test_they_are_kept_once_a_subtree_is_searched_often_and_forgotten_with_it(self, filled: Filled) -> None:
+        views = views_of(filled)
+        [branch] = filled.add(1)
+        filled.add(1, 1, parent=branch)
+
+        def words() -> Words | None:
+            pool = filled.pool(views, branch)
+            assert len(pool)
+            with filled.memory._workspace.read() as tx:
+                return views.words(tx, filled.path(branch))
+
+        assert [words() for _ in range(view.OFTEN - 1)] == [None] * (view.OFTEN - 1)
+        before = views.size
+        kept = words()
+        assert kept is not None
+        assert views.size == before + kept.size
+        assert words() is kept
+        filled.add(1, parent=branch)
+        assert words() is None
+
+    def test_without_room_for_them_the_pool_stays(self, filled: Filled) -> None:
+        views = views_of(filled)
+        filled.add(1, 1)
+        pool = filled.pool(views)
+        views._most_bytes = views.size
+        path = filled.path(None)
+        for _ in range(2 * view.OFTEN):
+            assert filled.pool(views) is pool
+            with filled.memory._workspace.read() as tx:
+                views.words(tx, path)
+            assert views.size == views._most_bytes

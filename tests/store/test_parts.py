@@ -258,15 +258,19 @@ class TestOutbox:
             assert outbox.indexed(tx, space) == {}
             outbox.done(tx, [long.entry, short.entry])
             assert outbox.indexed(tx, space) == {long.node_id: 3, short.node_id: 1}
-            rows = outbox.embedded_since(tx, space, 0, 10)
-            pieces = [(long.node_id, 0), (long.node_id, 1), (long.node_id, 2)]
-            assert [row[1:3] for row in rows] == [*pieces, (short.node_id, 0)]
-            assert outbox.embedded_since(tx, space, rows[1][0], 1) == rows[2:3]
-            assert outbox.size_since(tx, space, rows[0][0]) == (3, 2)
+            assert outbox.embedded_since(tx, space, 0) == [*[long.node_id] * 3, short.node_id]
+            owners, matrix = outbox.pieces_of(tx, space, np.array([short.node_id, 999, long.node_id]))
+            assert owners.tolist() == [*[long.node_id] * 3, short.node_id]
+            assert matrix.tolist() == [*three.tolist(), [3.0, 1.0]]
+            assert outbox.vector_bytes(tx, space) == 8
+            last = outbox.last_embedding(tx, space)
+            assert outbox.embedded_since(tx, space, last - 1) == [short.node_id]
         m.update(node.id, metadata={"来源": "mail"})
         with m._workspace.read() as tx:
             assert outbox.vectors_of(tx, [long.node_id])[long.node_id].tolist() == three.tolist()
-            assert [row[1:3] for row in outbox.embedded_since(tx, space, rows[-1][0], 10)] == pieces
+            assert outbox.embedded_since(tx, space, last) == [long.node_id] * 3
+            assert outbox.last_embedding(tx, space) == last + 3
+            assert outbox.embedded_since(tx, space, last + 3) == []
             assert outbox.unembedded(tx, 10) == []
         m.update(node.id, content="短的 short")
         with m._workspace.write() as tx:

@@ -1,0 +1,53 @@
+"""Which terms the nodes of a pool have, in memory: for subtrees that are searched again and again."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from hybridmem.index.pool import Pool
+from hybridmem.scoring import Ints
+from hybridmem.store import lexical
+
+#: Nodes whose terms are read at a time.
+PAGE = 1_000
+
+
+class Words:
+    """The postings of a pool by position: as lexical.postings gives them by internal id.
+
+    :param namespace: the pool's.
+    """
+
+    def __init__(self, tx: sqlite3.Connection, namespace: int, pool: Pool) -> None:
+        self._codes: dict[str, int] = {}
+        keys = [np.zeros(0, dtype=np.int64)]
+        for start in range(0, len(pool), PAGE):
+            part = pool.ids[start : start + PAGE]
+            for node_id, terms in lexical.terms_of(tx, namespace, part.tolist()):
+                codes = [self._codes.setdefault(term, len(self._codes)) for term in terms]
+                keys.append(np.array(codes, dtype=np.int64) * len(pool) + pool.positions([node_id]))
+        found, counts = np.unique(np.concatenate(keys), return_counts=True)
+        terms_of_found, positions = np.divmod(found, max(1, len(pool)))
+        self._starts = np.searchsorted(terms_of_found, np.arange(len(self._codes) + 1))
+        self._positions = positions.astype(np.int32)
+        self._counts = counts.astype(np.int32)
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory."""
+        words = sys.getsizeof(self._codes) + sum(sys.getsizeof(word) + sys.getsizeof(0) for word in self._codes)
+        return words + self._starts.nbytes + self._positions.nbytes + self._counts.nbytes
+
+    def postings(self, terms: Sequence[str]) -> dict[str, tuple[Ints, Ints]]:
+        """For each of these terms that occurs: (positions in the pool, term frequencies)."""
+        found = {}
+        for term in terms:
+            code = self._codes.get(term)
+            if code is not None:
+                span = slice(self._starts[code], self._starts[code + 1])
+                found[term] = (self._positions[span].astype(np.int64), self._counts[span].astype(np.int64))
+        return found
