@@ -169,15 +169,17 @@ def tree_share(located: Floats, parent: Ints, subtree: NDArray[np.bool_], decay:
     return np.asarray(shares[parent], dtype=np.float64)
 
 
-def neighbours(base: Floats, parent: Ints) -> Floats:
-    """(n,) the mean of ``base`` over the siblings just before and just after; a missing one counts as 0."""
-    n = len(base)
-    found = np.zeros(n)
-    if n < 2:
-        return found
+def siblings(parent: Ints) -> tuple[Ints, Ints]:
+    """(s,) each: all pairs of siblings of which the second comes just after the first."""
     order = np.argsort(parent, kind="stable")
     same = (parent[order][1:] == parent[order][:-1]) & (parent[order][1:] >= 0)
-    left, right = order[:-1][same], order[1:][same]
+    return order[:-1][same], order[1:][same]
+
+
+def neighbours(base: Floats, siblings: tuple[Ints, Ints]) -> Floats:
+    """(n,) the mean of ``base`` over the siblings just before and just after; a missing one counts as 0."""
+    found = np.zeros(len(base))
+    left, right = siblings
     found[right] += base[left] / 2.0
     found[left] += base[right] / 2.0
     return found

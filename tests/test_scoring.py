@@ -294,7 +294,7 @@ class TestTree:
     def test_neighbours_are_the_mean_of_the_siblings_beside(self, tree: Any, data: Any) -> None:
         parent, _, _ = tree
         base = np.array([data.draw(unit) for _ in parent])
-        found = scoring.neighbours(base, parent)
+        found = scoring.neighbours(base, scoring.siblings(parent))
         for i in range(len(parent)):
             siblings = [j for j in range(len(parent)) if parent[j] == parent[i] and parent[i] >= 0]
             place = siblings.index(i) if siblings else 0
@@ -328,7 +328,7 @@ class TestTree:
             base = scoring.base_relevance(v, np.ones(n, bool), np.zeros(n), (1.0, 0.5))
             located = scoring.located(np.zeros(n), scoring.votes(v, parent, mask, 0.5), 0.5)
             share = scoring.tree_share(located, parent, mask, 0.5)
-            return scoring.relevance(base, (share, scoring.neighbours(base, parent)), (0.5, 0.4))
+            return scoring.relevance(base, (share, scoring.neighbours(base, scoring.siblings(parent))), (0.5, 0.4))
 
         assert (scores(better) >= scores(vector) - SLACK).all()
 

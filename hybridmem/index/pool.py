@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridmem.ports import Vectors
-from hybridmem.scoring import Floats, Ints
+from hybridmem.scoring import Floats, Ints, siblings
 
 #: What is shorter has no direction: it is what float32 leaves of nothing.
 SMALLEST = 1e-6
@@ -56,6 +56,11 @@ class Pool:
     def subtree(self) -> NDArray[np.bool_]:
         """(n,) which nodes count as subtrees: those with something below them, the root of the namespace excepted."""
         return (self.end > np.arange(len(self)) + 1) & (self.depth > 0)
+
+    @cached_property
+    def siblings(self) -> tuple[Ints, Ints]:
+        """See hybridmem.scoring.siblings."""
+        return siblings(self.parent)
 
     @cached_property
     def kinds(self) -> tuple[list[str], Ints]:

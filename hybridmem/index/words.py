@@ -27,9 +27,10 @@ class Words:
         keys = [np.zeros(0, dtype=np.int64)]
         for start in range(0, len(pool), PAGE):
             part = pool.ids[start : start + PAGE]
-            for node_id, terms in lexical.terms_of(tx, namespace, part.tolist()):
-                codes = [self._codes.setdefault(term, len(self._codes)) for term in terms]
-                keys.append(np.array(codes, dtype=np.int64) * len(pool) + pool.positions([node_id]))
+            rows = lexical.terms_of(tx, namespace, part.tolist())
+            codes = [self._codes.setdefault(term, len(self._codes)) for _, terms in rows for term in terms]
+            places = np.repeat(pool.positions([row[0] for row in rows]), [len(row[1]) for row in rows])
+            keys.append(np.array(codes, dtype=np.int64) * len(pool) + places)
         found, counts = np.unique(np.concatenate(keys), return_counts=True)
         terms_of_found, positions = np.divmod(found, max(1, len(pool)))
         self._starts = np.searchsorted(terms_of_found, np.arange(len(self._codes) + 1))
