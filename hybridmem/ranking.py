@@ -90,7 +90,7 @@ def rank(
             located[place] = min(1.0, located[place] + retrieval.active_task_prior)
     share = scoring.tree_share(located, pool.parent, subtree, retrieval.tree_decay)
     said = _speaker(pool, question.text)
-    beside = scoring.neighbours(base, pool.parent)
+    beside = scoring.neighbours(base, pool.parent, pool.created_at)
     if (
         said.any()
     ):  # a verbose answer must not lift what else was said around it, only what was said by whom it is about
