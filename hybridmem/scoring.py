@@ -150,8 +150,13 @@ def located(lexical: Floats, votes: Floats, vote_share: float) -> Floats:
 
 def tree_share(located: Floats, parent: Ints, subtree: NDArray[np.bool_], decay: float) -> Floats:
     """(n,) what each node gets from the subtrees that enclose it: their mean, each level up counting ``decay`` less."""
-    total, weights = np.zeros(len(parent)), np.zeros(len(parent))
-    place, factor = parent.copy(), 1.0
+    n = len(parent)
+    # The same for all children of a node, so it is computed once for each that has any. Place -1, the last, is nobody.
+    is_parent = np.zeros(n + 1, dtype=np.bool_)
+    is_parent[parent] = True
+    above = np.flatnonzero(is_parent[:n])
+    total, weights = np.zeros(len(above)), np.zeros(len(above))
+    place, factor = above, 1.0
     for _ in range(MAX_LEVELS):
         inside = place >= 0
         if not inside.any() or factor <= 0.0:
@@ -161,7 +166,9 @@ def tree_share(located: Floats, parent: Ints, subtree: NDArray[np.bool_], decay:
         weights[counted] += factor
         place = np.where(inside, parent[place], -1)
         factor *= decay
-    return np.asarray(total / np.where(weights > 0, weights, 1.0), dtype=np.float64)
+    shares = np.zeros(n + 1)
+    shares[above] = total / np.where(weights > 0, weights, 1.0)
+    return np.asarray(shares[parent], dtype=np.float64)
 
 
 def neighbours(base: Floats, parent: Ints, created_at: Ints) -> Floats:
