@@ -30,6 +30,8 @@ ABSENT = 0.5
 HALF_USES = 3.0
 #: Levels that a subtree's score reaches down and a hit's vote reaches up; beyond them the decay leaves nothing.
 MAX_LEVELS = 8
+#: Microseconds within which siblings belong together: half a day.
+TOGETHER = 12 * 3_600 * 1_000_000
 #: How many of the best vector hits vote for the subtrees that enclose them.
 VOTERS = 20
 
@@ -169,10 +171,16 @@ def tree_share(located: Floats, parent: Ints, subtree: NDArray[np.bool_], decay:
     return np.asarray(shares[parent], dtype=np.float64)
 
 
-def siblings(parent: Ints) -> tuple[Ints, Ints]:
-    """(s,) each: all pairs of siblings of which the second comes just after the first."""
+def siblings(parent: Ints, created_at: Ints) -> tuple[Ints, Ints]:
+    """(s,) each: all pairs of siblings of which the second comes just after the first and was written within TOGETHER
+    of it.
+
+    :param created_at: (n,) microseconds. What was written days apart is no conversation: with such siblings left out,
+        recall@10 on MADial (development split) is 66.1 against 64.1 in Chinese, 59.0 against 57.6 in English.
+    """
     order = np.argsort(parent, kind="stable")
     same = (parent[order][1:] == parent[order][:-1]) & (parent[order][1:] >= 0)
+    same &= np.abs(np.diff(created_at[order])) <= TOGETHER
     return order[:-1][same], order[1:][same]
 
 

@@ -16,6 +16,8 @@ from hybridmem.scoring import ABSENT, K1, MAX_LEVELS, VOTERS, B
 unit = st.floats(0.0, 1.0)
 coefficient = st.floats(0.0, 10.0)
 moderate = settings(max_examples=80, deadline=None)
+#: In microseconds.
+HOUR = 3_600_000_000
 SLACK = 1e-9
 
 
@@ -294,11 +296,13 @@ class TestTree:
     def test_neighbours_are_the_mean_of_the_siblings_beside(self, tree: Any, data: Any) -> None:
         parent, _, _ = tree
         base = np.array([data.draw(unit) for _ in parent])
-        found = scoring.neighbours(base, scoring.siblings(parent))
+        hours = np.array([data.draw(st.integers(0, 30)) for _ in parent])
+        found = scoring.neighbours(base, scoring.siblings(parent, hours * HOUR))
         for i in range(len(parent)):
             siblings = [j for j in range(len(parent)) if parent[j] == parent[i] and parent[i] >= 0]
             place = siblings.index(i) if siblings else 0
             beside = [siblings[p] for p in (place - 1, place + 1) if siblings and 0 <= p < len(siblings)]
+            beside = [j for j in beside if abs(hours[j] - hours[i]) <= 12]  # written half a day apart at most
             assert found[i] == pytest.approx(sum(base[j] for j in beside) / 2.0)
         assert ((found >= 0) & (found <= 1)).all()
 
@@ -328,7 +332,8 @@ class TestTree:
             base = scoring.base_relevance(v, np.ones(n, bool), np.zeros(n), (1.0, 0.5))
             located = scoring.located(np.zeros(n), scoring.votes(v, parent, mask, 0.5), 0.5)
             share = scoring.tree_share(located, parent, mask, 0.5)
-            return scoring.relevance(base, (share, scoring.neighbours(base, scoring.siblings(parent))), (0.5, 0.4))
+            beside = scoring.neighbours(base, scoring.siblings(parent, np.zeros(n, int)))
+            return scoring.relevance(base, (share, beside), (0.5, 0.4))
 
         assert (scores(better) >= scores(vector) - SLACK).all()
 

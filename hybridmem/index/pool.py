@@ -60,7 +60,7 @@ class Pool:
     @cached_property
     def siblings(self) -> tuple[Ints, Ints]:
         """See hybridmem.scoring.siblings."""
-        return siblings(self.parent)
+        return siblings(self.parent, self.created_at)
 
     @cached_property
     def kinds(self) -> tuple[list[str], Ints]:
