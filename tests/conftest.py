@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy
 import pytest
 
@@ -22,6 +23,10 @@ TABLES = (
     "setting", "namespace", "node", "revision", "task", "active", "operation", "outbox", "embedding", "checkpoint",
     "session", "lexical",
 )  # fmt: skip
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 OpenMemory = Callable[..., Memory]
 Rows = dict[str, list[tuple[Any, ...]]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
 import sys
 from collections import Counter
@@ -24,6 +25,17 @@ from hybridmem.index.owner import OwnerLock
 from hybridmem.index.projection import LOCK
 
 from .helpers import QUIET, check_database, check_vectors, said
+
+#: An interrupt inside of the standard library leaves what that had open, e.g. pathlib a scan, to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed scandir iterator:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """So that the collector finds it here, and not in the middle of another test."""
+    yield
+    gc.collect()
+
 
 #: No waiting for the disk, and a lock that somebody kept is soon seen.
 CONFIG: dict[str, Any] = {**QUIET, "store": {"durability": "process", "busy_timeout_seconds": 0.2}}
