@@ -10,10 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hybridmem.ports import Calibration, Vectors
-from hybridmem.scoring import Floats, calibrated
-
-#: What is shorter has no direction.
-SMALLEST = 1e-9
+from hybridmem.scoring import SMALLEST, Floats, calibrated
 
 
 def spread(

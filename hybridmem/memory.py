@@ -155,8 +155,8 @@ class Memory(TreeVerbs):
 
         :param query: any text; nothing in it is syntax.
         :param k: how many at most, ≥ 0; None: retrieval.k.
-        :param scope: ``"auto"``: all of the namespace, the active task's subtree preferred a little; ``"namespace"``:
-            without that; ``"task"``: only below the active task; or the id of a node: only at and below it.
+        :param scope: ``"auto"``: all of the namespace; an active task's subtree, and what is recent then, preferred.
+            ``"namespace"``: without that; ``"task"``: only below the active task; or the id of a node: at and below it.
         :param types: only nodes of these types.
         :param states: only nodes in these states: live, archived, superseded, forgotten; None: live ones.
         :param since: only what happened from this moment on; a datetime (naive means UTC) or ISO 8601 text.

@@ -33,7 +33,7 @@ class Question:
     """What is asked, as the ranking needs it.
 
     ``text`` None: nothing is asked, the weights alone rank. ``vector`` (d,) None: no model, or it failed.
-    ``prior`` is the internal id of the active task, preferred a little; None: no preference. ``moments`` are the times
+    ``prior`` is the internal id of the active task, which is preferred; None: no preference. ``moments`` are the times
     that the question names.
     """
 
@@ -91,9 +91,7 @@ def rank(
     share = scoring.tree_share(located, pool.parent, subtree, retrieval.tree_decay)
     said = _speaker(pool, question.text)
     beside = scoring.neighbours(base, pool.siblings)
-    if (
-        said.any()
-    ):  # a verbose answer must not lift what else was said around it, only what was said by whom it is about
+    if said.any():  # beside a match only what was said by whom the question is about: answers echo questions
         beside = beside * said
     then = closeness(pool.created_at, question.moments)
     recency, frequency, weight = weigh(pool, weights, now)

@@ -30,6 +30,8 @@ ABSENT = 0.5
 HALF_USES = 3.0
 #: Levels that a subtree's score reaches down and a hit's vote reaches up; beyond them the decay leaves nothing.
 MAX_LEVELS = 8
+#: A float32 vector that is shorter has no direction: it is what rounding leaves of nothing.
+SMALLEST = 1e-6
 #: Microseconds within which siblings belong together: half a day.
 TOGETHER = 12 * 3_600 * 1_000_000
 #: How many of the best vector hits vote for the subtrees that enclose them.

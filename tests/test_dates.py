@@ -246,7 +246,7 @@ NOWS = st.datetimes(timezones=st.none() | st.just(timezone.utc) | st.just(ZoneIn
 
 class TestAnyText:
     @given(question=QUESTIONS, now=NOWS)
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=400)
     def test_intervals_are_forward_in_utc_and_each_comes_once(self, question: str, now: datetime) -> None:
         found = moments(question, now)
         assert all(start < end and start.tzinfo == end.tzinfo == timezone.utc for start, end in found)

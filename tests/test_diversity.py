@@ -49,6 +49,13 @@ def test_every_position_comes_once_whatever_the_share(given: Any, share: float, 
     assert (order, redundancy) == spread(score.copy(), vectors.copy(), PLAIN, share, k)
 
 
+def test_what_rounding_leaves_of_the_common_direction_is_like_nothing() -> None:
+    common = unit(np.ones(WIDTH))[0]
+    noise = np.float32(1e-7) * np.eye(WIDTH, dtype=np.float32)[[0, 0]]
+    order, redundancy = spread(np.array([0.9, 0.8]), common + noise, Calibration(0.0, 1.0, common), diversity=0.5, k=2)
+    assert (order, redundancy) == ([0, 1], [0.0, 0.0])
+
+
 @given(candidates())
 def test_without_diversity_the_order_is_that_of_the_scores(given: Any) -> None:
     score, vectors = given

@@ -185,7 +185,7 @@ class TestBudget:
         dates=st.sampled_from([None, True, False]),
         floor=st.sampled_from([0.0, 0.6]),
     )
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=400)
     def test_it_holds_and_every_hit_is_accounted_for_once(
         self,
         counter: TokenCounter,

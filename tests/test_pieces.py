@@ -79,7 +79,7 @@ class TestCutting:
         assert width("长" * 7) == 7
         assert width("word" * 7) == 7
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(
         st.lists(st.sampled_from(["zh", "en", "mixed", "emoji", "one line", "\n", "    "]), max_size=120),
         st.integers(16, 90),

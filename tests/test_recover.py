@@ -93,11 +93,11 @@ class TestResume:
 
 
 class TestInterrupted:
-    def run(self, store: Path, end: str) -> None:
+    def run(self, store: Path, end: str, work: str = "m.start_task('任务', next_step='下一步')") -> None:
         code = (
             "import os, signal\nfrom hybridmem import Memory\n"
             f"m = Memory.open({str(store)!r}, config={{'index': {{'background': False}}}})\n"
-            f"m.start_task('任务', next_step='下一步')\n{end}"
+            f"{work}\n{end}"
         )
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60)
 
@@ -112,6 +112,11 @@ class TestInterrupted:
             m.add("继续 going on")
             assert m.resume().interrupted, "it is this run that follows the killed one"
         assert not memory().resume().interrupted
+
+    def test_a_killed_run_whose_first_write_failed_is_told_too(self, memory: OpenMemory, tmp_path: Path) -> None:
+        failing = "try: m.add('写不进去 not written', parent='nobody')\nexcept Exception: m.add('写进去了 written')"
+        self.run(tmp_path / "store", "os.kill(os.getpid(), signal.SIGKILL)", failing)
+        assert memory().resume().interrupted
 
     def test_a_closed_run_is_not(self, memory: OpenMemory, tmp_path: Path) -> None:
         self.run(tmp_path / "store", "m.close()")

@@ -239,7 +239,7 @@ class TestStoredTextIsData:
         assert text in packed([hit(text)]).text
 
     @given(content=LINES, title=LINES, branch=LINES, step=LINES, budget=BUDGETS)
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     def test_markdown_has_no_block_but_ours(
         self, content: str, title: str, branch: str, step: str, budget: int
     ) -> None:

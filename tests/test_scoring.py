@@ -15,7 +15,7 @@ from hybridmem.scoring import ABSENT, K1, MAX_LEVELS, VOTERS, B
 
 unit = st.floats(0.0, 1.0)
 coefficient = st.floats(0.0, 10.0)
-moderate = settings(max_examples=80, deadline=None)
+moderate = settings(max_examples=80)
 #: In microseconds.
 HOUR = 3_600_000_000
 SLACK = 1e-9

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 import snowballstemmer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hybridmem.errors import InvalidInput
@@ -119,7 +119,6 @@ class TestTerms:
         assert "us" in terms("IT部门 in the US")
 
     @given(st.text(st.characters(codec=None), max_size=60))
-    @settings(deadline=None)
     def test_any_string_is_accepted_and_terms_are_clean(self, text: str) -> None:
         for term in terms(text):
             assert 0 < len(term) <= MAX_TERM

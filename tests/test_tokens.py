@@ -78,12 +78,11 @@ class TestCounting:
         assert real <= ESTIMATE.count(SAMPLES[name]) <= (2.5 if name == "emoji" else 2.0) * real
 
     @given(REAL_TEXT)
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     def test_the_estimate_is_not_below_the_real_count_on_real_text_however_it_is_put_together(self, text: str) -> None:
         assert ESTIMATE.count(text) >= REAL.count(text)
 
     @given(ANY_TEXT)
-    @settings(deadline=None)
     def test_the_estimate_is_never_above_the_bytes(self, text: str) -> None:
         assert ESTIMATE.count(text) <= len(text.encode())
 
@@ -91,7 +90,6 @@ class TestCounting:
 @pytest.mark.parametrize("counter", [REAL, ESTIMATE], ids=lambda counter: counter.name)
 class TestTruncating:
     @given(text=ANY_TEXT, max_tokens=st.integers(-1, 60))
-    @settings(deadline=None)
     def test_the_result_fits_with_its_mark(self, counter: TokenCounter, text: str, max_tokens: int) -> None:
         cut, was_cut = truncate(text, max_tokens, counter)
         assert counter.count(cut) <= max(max_tokens, 0)

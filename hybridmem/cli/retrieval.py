@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Scope = Annotated[
     str,
-    typer.Option("--scope", help="auto (the active task preferred a little), namespace, task (only it), or an id."),
+    typer.Option("--scope", help="auto (the active task preferred), namespace, task (only it), or an id."),
 ]
 Types = Annotated[
     Optional[list[str]],  # noqa: UP045

@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridmem.ports import Vectors
-from hybridmem.scoring import Floats, Ints, siblings
+from hybridmem.scoring import SMALLEST, Floats, Ints, siblings
 
-#: What is shorter has no direction: it is what float32 leaves of nothing.
-SMALLEST = 1e-6
 #: Numbers for each node that a pool adds to its columns at the first search, at the most.
 DERIVED = 8
 

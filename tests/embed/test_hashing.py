@@ -54,7 +54,7 @@ def test_case_and_width_do_not_matter() -> None:
 
 
 @given(st.text(min_size=1), st.integers(min_value=1, max_value=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_never_zero_whatever_the_text_and_however_few_dimensions(text: str, dimension: int) -> None:
     assert np.linalg.norm(HashingEmbedder(dimension).embed_query(text)) == pytest.approx(1.0, abs=1e-5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hybridmem.errors import IndexUnavailable
@@ -18,7 +18,6 @@ def unit(*rows: list[float]) -> np.ndarray:
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, -1.0]), max_size=60), st.integers(min_value=0, max_value=70))
-@settings(deadline=None)
 def test_top_k_is_a_stable_sort_from_the_top(scores: list[float], k: int) -> None:
     expected = sorted(range(len(scores)), key=lambda position: (-scores[position], position))[:k]
     assert top_k(np.array(scores, dtype=np.float32), k).tolist() == expected

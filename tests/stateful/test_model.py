@@ -369,6 +369,5 @@ TestStoreEqualsPlainDict = pytest.mark.filterwarnings("error")(StoreEqualsPlainD
 TestStoreEqualsPlainDict.settings = settings(  # type: ignore[attr-defined]
     max_examples=25,
     stateful_step_count=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
