@@ -17,17 +17,14 @@ from hybridmem.filters import Filters
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
 from hybridmem.recall import Recall
-from hybridmem.recover import Recovery
+from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
 from hybridmem.types import (
-    Checkpoint,
     Context,
     ImportReport,
     Namespace,
-    Operation,
-    ResumePoint,
     SearchResult,
     Stats,
 )
@@ -37,7 +34,7 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs):
+class Memory(TreeVerbs, RecoveryVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -51,10 +48,10 @@ class Memory(TreeVerbs):
         self, workspace: Workspace, model: Model, indexer: Indexer, reranker: Callable[[], Reranker] | None = None
     ) -> None:
         """Not for users: call :meth:`open`."""
-        super().__init__(workspace, indexer)
+        TreeVerbs.__init__(self, workspace, indexer)
+        RecoveryVerbs.__init__(self, workspace)
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
-        self._recovery = Recovery(workspace)
         self._closed = False
 
     @classmethod
@@ -211,25 +208,6 @@ class Memory(TreeVerbs):
     def weights(self, ids: Sequence[str]) -> dict[str, float]:
         """The weight in [0, 1] that each of these nodes has at this moment; ids that are not here are left out."""
         return self._recall.weights(ids)
-
-    # Recovering
-
-    def checkpoint(self, label: str | None = None) -> Checkpoint:
-        """Marks this point in the log. Task changes, every N operations and every M seconds do so by themselves."""
-        return self._recovery.checkpoint(label)
-
-    def checkpoints(self) -> list[Checkpoint]:
-        """All of them, newest first."""
-        return self._recovery.checkpoints()
-
-    def resume(self) -> ResumePoint:
-        """Everything to go on with: active task and path, next step, decisions, what happened since the last
-        checkpoint, and whether the last run of this agent was interrupted."""
-        return self._recovery.resume()
-
-    def operations(self, since: int = 0) -> list[Operation]:
-        """The log after sequence number ``since``, oldest first."""
-        return self._recovery.operations(since)
 
     # Files
 
