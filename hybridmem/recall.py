@@ -16,12 +16,12 @@ from hybridmem import corrections, diversity, inputs, packing, ranking, rerank
 from hybridmem.corrections import Place
 from hybridmem.dates import Interval, moments
 from hybridmem.embed import checked
-from hybridmem.embed.model import Model
+from hybridmem.embed.model import Model, Recorded
 from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreClosed, StoreFull
 from hybridmem.filters import Filters, Source
 from hybridmem.index.pool import Pool
 from hybridmem.indexing import Indexer
-from hybridmem.locate import Locator
+from hybridmem.locate import Gathered, Locator
 from hybridmem.pieces import last_piece
 from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
@@ -152,25 +152,21 @@ class Recall:
             then = self._past(tx, as_of)
             source: Source = tree if then is None else then
             base = self._locator.scope(tx, scope, then)
-            pool, postings = self._locator.gather(tx, base, nearest, terms, filters.gathered, then)
             task = self._locator.active_task(tx, then)
             prior = task.id if task is not None and query is not None and scope != "namespace" else None
             question = Question(query, terms, vector, prior, named)
-            signals = ranking.rank(
-                pool,
-                postings,
-                question,
-                recorded.calibration if recorded else None,
-                config.retrieval,
-                config.weights,
-                now,
-            )
+            found = self._locator.gather(tx, base, nearest, terms, filters.gathered, then)
+            signals = self._scored(found, question, recorded, now)
+            if nearest is not None and signals.relevance.max(initial=0.0) < config.retrieval.widen_below:
+                found = self._locator.gather(tx, base, None, terms, filters.gathered, then)
+                signals = self._scored(found, question, recorded, now)
+            pool = found.pool
             eligible = (pool.depth > 0) & filters.mask(tx, pool, source)
             if query is not None:
                 eligible &= signals.relevance > 0
             positions = ranking.best(signals.score, eligible, self._wanted(k, query, reranker))
             located = self._located(tx, pool, signals, source) if trace else ()
-            hits = self._hits(tx, pool, signals, postings, positions, source)
+            hits = self._hits(tx, pool, signals, found.postings, positions, source)
             places = _places(pool, positions, hits)
         # Outside of the transaction and the lock: a reranker may take seconds.
         if reranker is not None and query is not None:
@@ -181,6 +177,13 @@ class Recall:
             vectors = np.stack([places[hit.id].vector for hit in hits])
             hits = _diverse(hits, vectors, recorded.calibration, config.retrieval.diversity, k)
         return SearchResult(hits[:k], tuple(warnings), located)
+
+    def _scored(self, found: Gathered, question: Question, recorded: Recorded | None, now: int) -> Signals:
+        config = self._workspace.config
+        calibration = recorded.calibration if recorded else None
+        return ranking.rank(
+            found.pool, found.postings, found.steps, question, calibration, config.retrieval, config.weights, now
+        )
 
     def _wanted(self, k: int, query: str | None, reranker: Reranker | None) -> int:
         """How many of the best the stages after the ranking look at."""
