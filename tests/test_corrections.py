@@ -138,6 +138,16 @@ class TestPairing:
         for hits in ([first, second, third], [second, first, third], [first, third, second], [third, first, second]):
             assert order(ranked(*hits)) == ["c", "b", "a"]
 
+    def test_the_latest_comes_first_also_if_an_earlier_correction_stood_before_what_both_correct(self) -> None:
+        rows = {"a": (1.0, 0.0), "b": (0.8, 0.6), "c": (0.9, -0.436)}
+        places = {name: Place(1, True, np.array(row, dtype=np.float32)) for name, row in rows.items()}
+        hits = ranked(
+            hit("moved to Monday", type="fact", minutes=1, id="b"),
+            hit("会议在周三", type="fact", id="a"),
+            hit("改到周五", type="fact", minutes=2, id="c"),
+        )
+        assert [one.id for one in corrected(hits, places, np.zeros(2, dtype=np.float32))] == ["c", "b", "a"]
+
 
 @pytest.mark.parametrize(
     ("text", "announces"),

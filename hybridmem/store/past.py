@@ -105,11 +105,7 @@ class Past:
     def next_steps(self, tx: sqlite3.Connection) -> dict[int, str]:
         """As hybridmem.store.points.next_steps() gives them."""
         tasks = self.nodes(tx, [row.id for row in self._ordered if row.type == TASK_TYPE and row.state == "live"])
-        return {
-            one: node.task.next_step
-            for one, node in tasks.items()
-            if node.task is not None and node.task.next_step is not None and node.task.status in ("open", "paused")
-        }
+        return {one: node.task.next_step for one, node in tasks.items() if node.task and node.task.next_step}
 
     def scan(self, path: str, states: Sequence[State]) -> list[tuple[Any, ...]]:
         """tree.SCAN_COLUMNS of the nodes at and below a path that were in any of these states, by path."""

@@ -64,11 +64,10 @@ def task(tx: sqlite3.Connection, key: Key) -> tuple[str, str | None, int, int | 
 
 
 def next_steps(tx: sqlite3.Connection, namespace: int) -> dict[int, str]:
-    """What comes next in each task that is not finished and says so, by internal id."""
+    """What comes next in each live task that says so, by internal id; finishing a task clears it."""
     rows = tx.execute(
         """SELECT n.id, t.next_step FROM node n JOIN task t ON t.node_id = n.id
-        WHERE n.namespace_id = ? AND n.type = 'task' AND n.state = 'live'
-            AND t.status IN ('open', 'paused') AND t.next_step IS NOT NULL""",
+        WHERE n.namespace_id = ? AND n.type = 'task' AND n.state = 'live' AND t.next_step IS NOT NULL""",
         (namespace,),
     ).fetchall()
     return dict(rows)
