@@ -31,7 +31,7 @@ from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import clean_text, query_terms
 from hybridmem.tokens import token_counter
-from hybridmem.types import TASK_TYPE, Context, Hit, Located, Node, ScoreDetails, SearchResult
+from hybridmem.types import MERGED_TYPES, TASK_TYPE, Context, Hit, Located, Node, ScoreDetails, SearchResult
 
 logger = logging.getLogger("hybridmem")
 
@@ -164,14 +164,18 @@ class Recall:
             eligible = (pool.depth > 0) & filters.mask(tx, pool, source)
             if query is not None:
                 eligible &= signals.relevance > 0
-            positions = ranking.best(signals.score, eligible, self._wanted(k, query, reranker))
+            wanted = self._wanted(k, reranker)
+            positions = ranking.best(signals.score, eligible, max(wanted, corrections.CANDIDATES))
+            correcting = config.retrieval.corrections and query is not None and _announced(tx, pool, positions, source)
+            if reranker is not None or not correcting:
+                positions = positions[:wanted]
             located = self._located(tx, pool, signals, source) if trace else ()
             hits = self._hits(tx, pool, signals, found.postings, positions, source)
-            places = _places(pool, positions, hits)
+            places = _places(pool, positions, hits) if correcting or config.retrieval.diversity > 0.0 else {}
         # Outside of the transaction and the lock: a reranker may take seconds.
         if reranker is not None and query is not None:
             hits = self._reranked(reranker, query, hits, warnings)
-        if config.retrieval.corrections and query is not None:
+        if correcting:
             hits = corrections.corrected(hits, places, recorded.calibration.mean if recorded else None)
         if config.retrieval.diversity > 0.0 and recorded is not None and hits:
             vectors = np.stack([places[hit.id].vector for hit in hits])
@@ -185,13 +189,12 @@ class Recall:
             found.pool, found.postings, found.steps, question, calibration, config.retrieval, config.weights, now
         )
 
-    def _wanted(self, k: int, query: str | None, reranker: Reranker | None) -> int:
-        """How many of the best the stages after the ranking look at."""
+    def _wanted(self, k: int, reranker: Reranker | None) -> int:
+        """How many of the best a reranker reads, or diversity chooses from."""
         settings = self._workspace.config.retrieval
         if reranker is not None:
             return max(k, settings.rerank_candidates)
-        wanted = k * CANDIDATES if settings.diversity > 0.0 else k
-        return max(wanted, corrections.CANDIDATES) if settings.corrections and query is not None else wanted
+        return k * CANDIDATES if settings.diversity > 0.0 else k
 
     def _reranked(self, reranker: Reranker, query: str, hits: tuple[Hit, ...], warnings: list[str]) -> tuple[Hit, ...]:
         """The hits by what the reranker says; as they are, with a warning, if it fails: better those than none."""
@@ -308,6 +311,12 @@ def _details(pool: Pool, signals: Signals, i: int) -> ScoreDetails:
         frequency=float(signals.frequency[i]),
         cosine=float(signals.cosine[i]) if known else None,  # type: ignore[index]
     )
+
+
+def _announced(tx: sqlite3.Connection, pool: Pool, positions: Sequence[int], source: Source) -> bool:
+    """Whether one of these nodes may correct another: only then it is worth reading them all."""
+    ids = [int(pool.ids[i]) for i in positions if pool.types[i] in MERGED_TYPES]
+    return any(map(corrections.announces, source.openings(tx, ids, corrections.OPENING).values()))
 
 
 def _places(pool: Pool, positions: Sequence[int], hits: Sequence[Hit]) -> dict[str, Place]:

@@ -125,6 +125,9 @@ class Past:
         found = tree.nodes(tx, [one for one in ids if one in self._by_id])
         return {node_id: self._node(self._by_id[node_id], node) for node_id, node in found.items()}
 
+    def openings(self, tx: sqlite3.Connection, ids: Sequence[int], characters: int) -> dict[int, str]:
+        return {one: node.content[:characters] for one, node in self.nodes(tx, ids).items()}
+
     def titles(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         chains = {one: tree.path_ids(self._by_id[one].path)[1:-1] for one in ids if one in self._by_id}
         named = self.nodes(tx, sorted({one for chain in chains.values() for one in chain}))
