@@ -45,6 +45,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Checkpoint",
+    "Claim",
     "Config",
     "ConfigError",
     "Conflict",
@@ -71,6 +72,7 @@ __all__ = [
     "StoreFull",
     "StoreTooNew",
     "Task",
+    "TaskClaimed",
     "__version__",
 ]
 

@@ -80,6 +80,20 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """That one run of an agent has a task to itself ``until`` then. ``token`` is a fencing token: higher than that of
+    every claim before in this store."""
+
+    task_id: str
+    agent: str
+    token: int
+    until: datetime
+
+    def to_dict(self) -> dict[str, Any]:
+        return jsonable(asdict(self))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
 class ScoreDetails:
     """All parts of a score, so that it can be recomputed by hand with the coefficients of the configuration.
 
@@ -287,7 +301,8 @@ class ResumePoint:
 
     ``interrupted`` is True when a run of this agent ended without closing, until a later one has been told so by
     resume(), has written, and has closed in order; a single command in between does not clear it. ``last_operation`` is
-    what the agent did last, and ``active_task.task.next_step`` what it was about to do.
+    what the agent did last, and ``active_task.task.next_step`` what it was about to do. ``claim`` says who has
+    claimed the active task, if somebody has.
     """
 
     active_task: Node | None
@@ -300,6 +315,7 @@ class ResumePoint:
     operations_since: tuple[Operation, ...]
     interrupted: bool
     last_operation: Operation | None
+    claim: Claim | None = None
 
     def to_dict(self) -> dict[str, Any]:
         def node(value: Node | None) -> dict[str, Any] | None:
@@ -316,6 +332,7 @@ class ResumePoint:
             "operations_since": [op.to_dict() for op in self.operations_since],
             "interrupted": self.interrupted,
             "last_operation": self.last_operation.to_dict() if self.last_operation else None,
+            "claim": self.claim.to_dict() if self.claim else None,
         }
 
 

@@ -14,7 +14,7 @@ START = "sha256:" + "0" * 64
 #: Operations that change the node they name, where it hangs, and of its ancestors the time of the last activity.
 LOCAL = (
     "namespace", "add", "confirm", "update", "pin",
-    "task.start", "task.switch", "task.update", "task.finish", "task.import",
+    "task.claim", "task.release", "task.start", "task.switch", "task.update", "task.finish", "task.import",
 )  # fmt: skip
 _COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"
 
