@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from hybridmem import InvalidInput, Memory
 from hybridmem.embed.hashing import HashingEmbedder
+from stateful.clock import Steps
 from stateful.expected import Expected
 from stateful.kept import check_kept_twice, has_terms
 
@@ -43,19 +43,6 @@ METADATA = st.dictionaries(
 )
 UNITS = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 POSITION = st.integers(0, 10**6)
-
-
-class Steps:
-    """Time that moves by a minute with every look, or stands still."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 7, 2, tzinfo=timezone.utc)
-        self.moving = True
-
-    def now(self) -> datetime:
-        if self.moving:
-            self.time += timedelta(seconds=1)
-        return self.time
 
 
 class StoreEqualsPlainDict(RuleBasedStateMachine):
