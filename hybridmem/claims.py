@@ -16,6 +16,7 @@ from hybridmem.store.claims import Held
 from hybridmem.store.rows import Key, from_micros
 from hybridmem.store.workspace import Workspace, is_running
 from hybridmem.types import TASK_TYPE, Claim
+from hybridmem.write import refuse_forgotten
 
 #: Seconds that a claim may last at most: a day.
 LONGEST = 86_400.0
@@ -83,7 +84,7 @@ class Claims:
     def task_key(self, tx: sqlite3.Connection, id: str | None) -> Key:
         """The key of a task, or for None of the active one."""
         if id is not None:
-            key = tree.key(tx, self._workspace.id, id)
+            key = refuse_forgotten("id", tree.key(tx, self._workspace.id, id))
             if key.type != TASK_TYPE:
                 raise InvalidInput(f"id: {key.uid!r} is a {key.type}, not a task")
             return key
