@@ -25,13 +25,14 @@ from hybridmem.locate import Gathered, Locator
 from hybridmem.pieces import last_piece
 from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
+from hybridmem.results import Context, Hit, Located, ScoreDetails, SearchResult
 from hybridmem.store import outbox, past, tree
 from hybridmem.store.past import Past
 from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import clean_text, query_terms
 from hybridmem.tokens import token_counter
-from hybridmem.types import MERGED_TYPES, TASK_TYPE, Context, Hit, Located, Node, ScoreDetails, SearchResult
+from hybridmem.types import MERGED_TYPES, TASK_TYPE, Node
 
 logger = logging.getLogger("hybridmem")
 
