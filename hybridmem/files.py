@@ -132,7 +132,11 @@ class _Importer:
     def _insert(self, record: Record, above: Key) -> Key:
         try:
             draft = self._draft(record)
-            extra = {"uses": inputs.count("uses", record.uses), "pinned": int(record.pinned), "state": record.state}
+            extra: dict[str, Any] = {
+                "uses": inputs.count("uses", record.uses),
+                "pinned": int(record.pinned),
+                "state": record.state,
+            }
             history = self._history(record)
             key = self._writer.insert(self._tx, draft, above, history=history, **extra)
             self._moments[key.path] = history["active_at"]

@@ -16,7 +16,25 @@ LOCAL = (
     "namespace", "add", "confirm", "update", "pin",
     "task.start", "task.switch", "task.update", "task.finish", "task.import",
 )  # fmt: skip
+#: Operations that leave the version of their node as it is; every other raises it by one.
+KEEPS_VERSION = frozenset({"namespace", "add", "task.start", "task.switch", "task.import", "root"})
+#: Operations that are no activity of their node: a move is one of where it leads.
+QUIET = frozenset({"move", "task.switch", "task.import", "root"})
+#: Operations that may move the active pointers of their agent, and say so under ``active``: who → [task, node].
+POINTING = frozenset({"add", "confirm", "task.start", "task.switch", "task.finish"})
+#: What an entry of an earlier version set without saying so.
+_IMPLIED: dict[str, dict[str, Any]] = {"task.start": {"status": "open"}, "task.finish": {"next_step": None}}
 _COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"
+
+
+def implied(kind: str) -> dict[str, Any]:
+    """What an operation of this kind sets even if its entry, of an earlier version, does not say so."""
+    return _IMPLIED.get(kind, {})
+
+
+def moment(at: int, payload: dict[str, Any]) -> int:
+    """When what an entry tells of was active: what happened before it was noted was active then."""
+    return int(next((payload[name] for name in ("active_at", "created_at") if payload.get(name) is not None), at))
 
 
 def append(

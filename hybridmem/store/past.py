@@ -26,12 +26,6 @@ SET_BACK: dict[str, Any] = {
     "type": "note", "importance": 0.5, "confidence": 0.5, "uses": 0, "pinned": 0, "state": "live", "parent": None,
     "revision": None, "status": "open", "next_step": None, "finished_at": None,
 }  # fmt: skip
-#: Operations that raise the version of their node.
-_RAISING = frozenset({"update", "confirm", "pin", "move", "task.update", "task.finish"})
-#: Operations that are no activity of their node.
-_QUIET = frozenset({"move", "task.switch", "task.import", "root"})
-#: What an operation sets without saying so.
-_IMPLIED: dict[str, dict[str, Any]] = {"task.start": {"status": "open"}, "task.finish": {"next_step": None}}
 _EXTRA_COLUMNS = "uid, pinned, state, version, updated_at"
 #: A log entry: kind, node, time, what it sets.
 _Entry = tuple[str, str, int, dict[str, Any]]
@@ -202,7 +196,7 @@ def _entries(tx: sqlite3.Connection, condition: str, *values: Any) -> list[_Entr
         WHERE namespace_id = ? AND {condition} AND node_uid IS NOT NULL ORDER BY sequence""",
         values,
     ).fetchall()
-    return [(kind, uid, time, _IMPLIED.get(kind, {}) | json.loads(payload)) for kind, uid, time, payload in found]
+    return [(kind, uid, time, log.implied(kind) | json.loads(payload)) for kind, uid, time, payload in found]
 
 
 def _above(rows: Mapping[str, _Row], later: Sequence[_Entry]) -> set[str]:
@@ -217,9 +211,9 @@ def _changed(rows: Mapping[str, _Row], later: Sequence[_Entry]) -> dict[str, set
     """Which of SET_BACK has been set of which node; their versions are counted back at once."""
     changed: dict[str, set[str]] = {}
     for kind, uid, _, payload in later:
-        if uid in rows:
+        if uid in rows and kind != "namespace":
             changed.setdefault(uid, set()).update(payload.keys() & SET_BACK.keys())
-            if kind in _RAISING:
+            if kind not in log.KEEPS_VERSION:
                 rows[uid].version -= 1
                 changed[uid].add("updated_at")
     return changed
@@ -234,7 +228,7 @@ def _before(
     for kind, uid, time, payload in _entries(tx, condition, namespace, last, dump(sorted(changed))):
         values = before.setdefault(uid, {})
         values.update(payload)
-        if kind == "add" or kind in _RAISING:
+        if kind == "add" or kind not in log.KEEPS_VERSION:
             values["updated_at"] = time
     return before
 
@@ -245,8 +239,8 @@ def _activity(tx: sqlite3.Connection, namespace: int, last: int, uids: Iterable[
     condition = "sequence <= ? AND (kind = 'move' OR node_uid IN (SELECT value FROM json_each(?)))"
     for kind, uid, time, payload in _entries(tx, condition, namespace, last, dump(sorted(uids))):
         # What happened before it was written was active then, and a move is activity of where it leads.
-        moment = time if payload.get("created_at") is None else payload["created_at"]
-        for active in [payload["parent"]] if kind == "move" else [] if kind in _QUIET else [uid]:
+        moment = log.moment(time, payload)
+        for active in [payload["parent"]] if kind == "move" else [] if kind in log.QUIET else [uid]:
             activity[active] = max(moment, activity.get(active, moment))
     return activity
 

@@ -354,6 +354,11 @@ def path_ids(path: str) -> list[int]:
     return [_number(part) for part in path.strip("/").split("/")]
 
 
+def path_below(path: str, node_id: int) -> str:
+    """The path of a node right below the one with this path; the root is below '/'."""
+    return path + _segment(node_id)
+
+
 def pages(tx: sqlite3.Connection, key: Key) -> Iterator[Node]:
     """Every node of a subtree in preorder, within one snapshot."""
     after = ""
