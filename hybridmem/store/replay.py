@@ -120,9 +120,11 @@ class _Chunk:
     def _load(self, entries: Iterable[tuple[Any, ...]]) -> None:
         """Reads the nodes that are named, and what encloses them."""
         named: dict[int, set[str]] = {}
-        for namespace, _, _, uid, _, _, payload in entries:
+        for namespace, _, kind, uid, _, _, payload in entries:
             pointers = (one for pair in payload.get("active", {}).values() for one in pair)
-            found = (uid, payload.get("parent"), payload.get("was"), *pointers)
+            found = {uid, payload.get("was"), *pointers}
+            for one, values in log.effects(kind, uid, payload):
+                found |= {one, values.get("parent")}
             named.setdefault(namespace, set()).update(one for one in found if one is not None)
         ids: set[int] = set()
         for namespace, uids in named.items():
@@ -153,8 +155,23 @@ class _Chunk:
     ) -> None:
         self._unsaid.note(namespace, sequence, kind, agent, payload)
         self._active.update({(namespace, who): pair for who, pair in payload.get("active", {}).items()})
-        if uid is None:
-            return
+        if uid is not None:
+            self._make(namespace, kind, uid, agent, at, payload)
+        for one, values in log.effects(kind, uid, payload):
+            node = self._by_uid.get((namespace, one))
+            if node is None:
+                self._unsaid.add(
+                    namespace, f"operation {sequence} ({kind}) is about {one}, which no operation has made"
+                )
+                continue
+            self._set(node, kind, at, values)
+            if kind == "move":
+                self._touched[node.parent_id or node.id] = at
+            elif kind not in log.QUIET:
+                self._touched[node.id] = max(log.moment(at, payload), self._touched.get(node.id, 0))
+
+    def _make(self, namespace: int, kind: str, uid: str, agent: str, at: int, payload: dict[str, Any]) -> None:
+        """What an operation makes or names before it sets anything."""
         if kind == "namespace":
             self._make_namespace(namespace, payload, at)
         if kind in ("namespace", "add"):
@@ -162,15 +179,6 @@ class _Chunk:
         elif kind == "root" and (namespace, payload["was"]) in self._by_uid:
             self._by_uid[namespace, uid] = self._by_uid.pop((namespace, payload["was"]))
             self._by_uid[namespace, uid].uid = uid
-        node = self._by_uid.get((namespace, uid))
-        if node is None:
-            self._unsaid.add(namespace, f"operation {sequence} ({kind}) is about {uid}, which no operation has made")
-            return
-        self._set(node, kind, at, log.implied(kind) | payload)
-        if kind == "move":
-            self._touched[node.parent_id or node.id] = at
-        elif kind not in log.QUIET:
-            self._touched[node.id] = max(log.moment(at, payload), self._touched.get(node.id, 0))
 
     def _make_namespace(self, namespace: int, payload: dict[str, Any], at: int) -> None:
         """Entries of an earlier version did not say the name, which is a number's in the source then."""
