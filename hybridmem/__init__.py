@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
     from hybridmem.config import Config
     from hybridmem.errors import (
         ConfigError,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Change",
     "Checkpoint",
     "Config",
     "ConfigError",
@@ -52,6 +54,7 @@ __all__ = [
     "Context",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "HistoryEntry",
     "Hit",
     "HybridMemError",
     "ImportReport",
@@ -59,9 +62,11 @@ __all__ = [
     "InvalidInput",
     "Memory",
     "Node",
+    "NodeChange",
     "NotFound",
     "Operation",
     "RerankerUnavailable",
+    "RestoreReport",
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
@@ -77,7 +82,7 @@ __all__ = [
 ]
 
 #: Where the public names live, in the order in which they are looked for.
-_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.config", "hybridmem.memory")
+_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.changes", "hybridmem.config", "hybridmem.memory")
 
 
 def __getattr__(name: str) -> Any:

@@ -46,7 +46,7 @@ def digests(tx: sqlite3.Connection) -> dict[Namespace, str]:
 
 def differences(live: sqlite3.Connection, replayed: sqlite3.Connection, limit: int = 20) -> list[str]:
     """What two stores disagree on, in words, at most ``limit`` of them: which node, which field, from what to what."""
-    here, there = _rows(live), _rows(replayed)
+    here, there = covered(live), covered(replayed)
     found = [
         f"{'/'.join(names)}: the log has this namespace, the store does not" for names in there if names not in here
     ]
@@ -66,8 +66,8 @@ def _nodes(tx: sqlite3.Connection) -> Iterator[tuple[int, tuple[Any, ...]]]:
         yield from ((row[1], row[2:]) for row in page)
 
 
-def _rows(tx: sqlite3.Connection) -> dict[Namespace, dict[str, dict[str, Any]]]:
-    """What is compared: for each namespace what each node and each agent has."""
+def covered(tx: sqlite3.Connection) -> dict[Namespace, dict[str, dict[str, Any]]]:
+    """What a digest covers: for each namespace what each node and each agent has."""
     names = points.namespaces(tx)
     rows: dict[Namespace, dict[str, dict[str, Any]]] = {one: {} for one in names.values()}
     for number, row in _nodes(tx):

@@ -92,6 +92,25 @@ def since(tx: sqlite3.Connection, namespace: int, sequence: int, limit: int | No
     return [_operation(row) for row in rows]
 
 
+def about(tx: sqlite3.Connection, namespace: int, uid: str) -> list[Operation]:
+    """Entries that changed this node, oldest first; those under the id that the root had before it was another's."""
+    marks = ", ".join("?" * len(MANY))
+    rows = tx.execute(
+        f"""SELECT {_COLUMNS} FROM operation WHERE namespace_id = ? AND (
+            node_uid = ? OR (kind IN ({marks}) AND instr(payload, ?) > 0)
+            OR node_uid IN (SELECT json_extract(payload, '$.was') FROM operation
+                WHERE namespace_id = ? AND kind = 'root' AND node_uid = ?)
+        ) ORDER BY sequence""",
+        (namespace, uid, *MANY, dump(uid), namespace, uid),
+    ).fetchall()
+    found = [_operation(row) for row in rows]
+    return [
+        one
+        for one in found
+        if one.kind not in MANY or uid in (node for node, _ in effects(one.kind, one.node_id, one.payload))
+    ]
+
+
 def touched(tx: sqlite3.Connection, namespace: int, after: int, path: str) -> bool:
     """Whether an entry after ``after`` may have changed a node at or below a path. Of an operation that is not among
     LOCAL or STATE_CHANGES that is not known: it may have taken a node away from there."""
@@ -113,19 +132,26 @@ def states_before(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) -
     wanted, found, below = set(uids), {}, head(tx, namespace)[0] + 1
     while wanted:
         rows = tx.execute(
-            """SELECT sequence, payload FROM operation WHERE namespace_id = ? AND sequence < ? AND kind = 'forget'
-            ORDER BY sequence DESC LIMIT ?""",
-            (namespace, below, PAGE),
+            """SELECT sequence, kind, payload FROM operation
+            WHERE namespace_id = ? AND sequence < ? AND kind IN ('forget', ?) ORDER BY sequence DESC LIMIT ?""",
+            (namespace, below, RESTORE, PAGE),
         ).fetchall()
         if not rows:
             break
-        for _, payload in rows:
-            for uid, before, _, _ in json.loads(payload)["states"]:
+        for _, kind, payload in rows:
+            for uid, before in _forgotten(kind, json.loads(payload)):
                 if uid in wanted:
                     found[uid] = before
                     wanted.discard(uid)
         below = rows[-1][0]
     return found
+
+
+def _forgotten(kind: str, payload: dict[str, Any]) -> list[tuple[str, State]]:
+    """The nodes that an operation made forgotten, with their states before."""
+    if kind == RESTORE:
+        return [(uid, values["before"]) for uid, values in payload["nodes"] if values.get("state") == "forgotten"]
+    return [(uid, before) for uid, before, _, _ in payload["states"]]
 
 
 def sequence_at(tx: sqlite3.Connection, namespace: int, moment: int) -> int:

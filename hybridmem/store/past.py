@@ -79,6 +79,15 @@ class Past:
         row = self._by_uid.get(uid)
         return None if row is None else _key(row)
 
+    def row(self, uid: str) -> Row | None:
+        """The row of a node; None: it was not there."""
+        return self._by_uid.get(uid)
+
+    def task_values(self, node_id: int) -> Mapping[str, Any]:
+        """What a task had of status, next step and end, as far as that may be other than it is now; times in
+        microseconds."""
+        return self._tasks.get(node_id, {})
+
     def active_task(self) -> Key | None:
         """The task that was active for the agent asked for."""
         return None if self._active_task is None else self.find(self._active_task)

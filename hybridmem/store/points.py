@@ -145,6 +145,23 @@ def below(
     return [to_node(row) for row in rows]
 
 
+def tasks(tx: sqlite3.Connection, namespace: int) -> dict[int, dict[str, Any]]:
+    """Status, next step and times of every task by internal id."""
+    names = ("status", "next_step", "started_at", "finished_at")
+    rows = tx.execute(
+        """SELECT t.node_id, t.status, t.next_step, t.started_at, t.finished_at FROM task t
+        JOIN node n ON n.id = t.node_id WHERE n.namespace_id = ? AND n.type = 'task'""",
+        (namespace,),
+    ).fetchall()
+    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows}
+
+
+def change_task(tx: sqlite3.Connection, node_id: int, values: dict[str, Any]) -> None:
+    """Sets columns of a task."""
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    tx.execute(f"UPDATE task SET {assignments} WHERE node_id = ?", (*values.values(), node_id))
+
+
 # Checkpoints
 
 

@@ -310,6 +310,8 @@ class _Unsaid:
         self._names = {number: "/".join(names) for number, names in namespaces.items()}
         self._problems: list[str] = []
         self._imported: dict[int, int] = {}
+        #: The last entry of an earlier version.
+        self._older: dict[int, int] = {}
         #: Who may stand elsewhere than the log says → since which entry.
         self._lost: dict[tuple[int, str], int] = {}
 
@@ -321,6 +323,7 @@ class _Unsaid:
             self._lost.pop((namespace, who), None)
         if "version" not in payload and kind in log.POINTING:
             self._lost.setdefault((namespace, agent), sequence)
+            self._older[namespace] = sequence
         if "version" not in payload and kind == "add" and "uses" in payload:
             self._imported[namespace] = self._imported.get(namespace, 0) + 1
         if kind == "import" and "active" not in payload:
@@ -336,6 +339,12 @@ class _Unsaid:
             self.add(
                 namespace,
                 f"where the agent {agent!r} stands is not known: operation {sequence} was logged by an earlier version",
+            )
+        for namespace, sequence in self._older.items():
+            self.add(
+                namespace,
+                f"operations up to {sequence} were logged by an earlier version, in which the times of nodes could be "
+                "other ones than that of the operation, by microseconds",
             )
         return self._problems
 

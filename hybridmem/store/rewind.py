@@ -49,7 +49,7 @@ def after(tx: sqlite3.Connection, namespace: int, sequence: int, agent: str) -> 
 def _rewound(tx: sqlite3.Connection, namespace: int, last: int, agent: str, is_doubtful: Callable[[Row], bool]) -> Past:
     """A namespace after entry ``last``; ``is_doubtful`` says of a node that its last activity is later even so."""
     later = _entries(tx, "sequence > ?", namespace, last)
-    rows = _rows(tx, namespace)
+    rows = present(tx, namespace)
     stirred = _above(rows, later)
     for kind, uid, _, _ in later:
         if kind == "add":
@@ -70,7 +70,8 @@ def _rewound(tx: sqlite3.Connection, namespace: int, last: int, agent: str, is_d
     return Past(list(rows.values()), revisions, rewritten, tasks, active)
 
 
-def _rows(tx: sqlite3.Connection, namespace: int) -> dict[str, Row]:
+def present(tx: sqlite3.Connection, namespace: int) -> dict[str, Row]:
+    """All nodes of a namespace by public id, as they are now."""
     found = tx.execute(
         f"SELECT {tree.SCAN_COLUMNS}, {EXTRA_COLUMNS} FROM node WHERE namespace_id = ?", (namespace,)
     ).fetchall()

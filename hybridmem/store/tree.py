@@ -255,6 +255,12 @@ def children(tx: sqlite3.Connection, key: Key, *, offset: int = 0, limit: int | 
     return [to_node(row) for row in rows]
 
 
+def revisions(tx: sqlite3.Connection, key: Key) -> dict[int, tuple[str, dict[str, Any]]]:
+    """Content and metadata of every revision of a node."""
+    rows = tx.execute("SELECT id, content, metadata FROM revision WHERE node_id = ?", (key.id,)).fetchall()
+    return {row[0]: (row[1], json.loads(row[2])) for row in rows}
+
+
 def ancestors(tx: sqlite3.Connection, key: Key) -> list[Node]:
     """The chain root → parent."""
     ids = path_ids(key.path)[:-1]
