@@ -15,6 +15,7 @@ from typing import Any
 
 from hybridmem.errors import StoreDamaged
 from hybridmem.store import branches, log, points, tree
+from hybridmem.store.activity import settle
 from hybridmem.store.rows import content_key, dump
 from hybridmem.types import ROOT_TYPE
 
@@ -224,18 +225,12 @@ class _Chunk:
             node.parent_id, node.is_moved = above.id, not node.is_new
 
     def _settle(self) -> None:
-        """Tells the ancestors of all that was touched of the activity; newest first, so that whoever is reached again
-        has all its ancestors up to date already."""
-        seen: set[int] = set()
-        for node_id, at in sorted(self._touched.items(), key=lambda item: -item[1]):
-            one: int | None = node_id
-            while one is not None and one not in seen:
-                seen.add(one)
-                node = self._by_id[one]
-                if node.active_at < at:
-                    node.active_at, self._changed[one] = at, node
-                one = node.parent_id
-        self._touched.clear()
+        settle(self._touched, lambda node_id: self._by_id[node_id].parent_id, self._tell)
+
+    def _tell(self, node_id: int, at: int) -> None:
+        node = self._by_id[node_id]
+        if node.active_at < at:
+            node.active_at, self._changed[node_id] = at, node
 
     # Writing
 

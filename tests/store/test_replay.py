@@ -243,7 +243,7 @@ class TestLogsOfEarlierVersions:
         found = rebuild(tmp_path / "s", None, tmp_path / "t")
         assert len(found.problems) == 2
         assert "where the agent 'default' stands is not known" in found.problems[0]
-        assert "operations up to 5 were logged by an earlier version, in which the times" in found.problems[1]
+        assert "operations up to 6 were logged by an earlier version, in which the times" in found.problems[1]
         assert all("agent 'default'" in one or "_at is" in one for one in found.differences), found.differences
         assert found.differences
 
