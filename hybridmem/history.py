@@ -24,7 +24,7 @@ def history(workspace: Workspace, id: str) -> list[HistoryEntry]:
     with workspace.read() as tx:
         key = tree.key(tx, workspace.id, id)
         operations = log.about(tx, workspace.id, key.uid)
-        revisions = tree.revisions(tx, key)
+        revisions = log.revisions(tx, key.id)
     found: list[HistoryEntry] = []
     known: dict[str, Any] = {}
     for operation in operations:

@@ -92,6 +92,7 @@ class ScoreDetails:
     ``redundancy`` is the similarity in [0, 1] to the most similar hit before this one, which decides the order together
     with the score; None without ``retrieval.diversity``.
     ``reranked`` is what a reranker said, and stands in the place of ``relevance`` in the score then; None without one.
+    ``corrects`` is the id of the earlier hit that this one takes back, to whose score it was raised; None: none.
     """
 
     relevance: float
@@ -110,6 +111,7 @@ class ScoreDetails:
     recent: float = 0.0
     redundancy: float | None = None
     reranked: float | None = None
+    corrects: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +141,14 @@ class Hit:
         said += f", recent {d.recent:.2f}" if d.recent else ""
         again = "" if d.redundancy is None else f"; redundancy {d.redundancy:.2f} to the hits before it"
         judged = "" if d.reranked is None else f"reranked {d.reranked:.3f} in place of "
+        raised = "" if d.corrects is None else f"; corrects {d.corrects}, with whose score it stands before it"
         words = f" (words: {', '.join(self.matched_terms)})" if self.matched_terms else ""
         return (
             f"score {self.score:.3f} = {judged}relevance {d.relevance:.3f} "
             f"[vector {vector}, lexical {d.lexical:.2f}{words}, "
             f"tree {d.tree:.2f}{where}, neighbour {d.neighbour:.2f}{said}] with weight {d.weight:.3f} "
             f"[importance {d.importance:.2f}, recency {d.recency:.2f}, confidence {d.confidence:.2f}, "
-            f"frequency {d.frequency:.2f}]{again}"
+            f"frequency {d.frequency:.2f}]{again}{raised}"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -111,6 +111,12 @@ def about(tx: sqlite3.Connection, namespace: int, uid: str) -> list[Operation]:
     ]
 
 
+def revisions(tx: sqlite3.Connection, node_id: int) -> dict[int, tuple[str, dict[str, Any]]]:
+    """Content and metadata of every revision of a node, which its entries refer to by number."""
+    rows = tx.execute("SELECT id, content, metadata FROM revision WHERE node_id = ?", (node_id,)).fetchall()
+    return {row[0]: (row[1], json.loads(row[2])) for row in rows}
+
+
 def touched(tx: sqlite3.Connection, namespace: int, after: int, path: str) -> bool:
     """Whether an entry after ``after`` may have changed a node at or below a path. Of an operation that is not among
     LOCAL or STATE_CHANGES that is not known: it may have taken a node away from there."""

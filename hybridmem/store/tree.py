@@ -226,6 +226,16 @@ def nodes(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Node]:
     return {row[0]: to_node(row[1:]) for row in rows}
 
 
+def openings(tx: sqlite3.Connection, ids: Sequence[int], characters: int) -> dict[int, str]:
+    """The first characters of the contents of nodes, by internal id."""
+    rows = tx.execute(
+        """SELECT n.id, substr(r.content, 1, ?) FROM node n JOIN revision r ON r.id = n.revision_id
+        WHERE n.id IN (SELECT value FROM json_each(?))""",
+        (characters, dump(list(ids))),
+    ).fetchall()
+    return dict(rows)
+
+
 def metadata(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """The metadata of nodes that have any, by internal id."""
     rows = tx.execute(
@@ -253,12 +263,6 @@ def children(tx: sqlite3.Connection, key: Key, *, offset: int = 0, limit: int | 
         (key.id, -1 if limit is None else limit, offset),
     ).fetchall()
     return [to_node(row) for row in rows]
-
-
-def revisions(tx: sqlite3.Connection, key: Key) -> dict[int, tuple[str, dict[str, Any]]]:
-    """Content and metadata of every revision of a node."""
-    rows = tx.execute("SELECT id, content, metadata FROM revision WHERE node_id = ?", (key.id,)).fetchall()
-    return {row[0]: (row[1], json.loads(row[2])) for row in rows}
 
 
 def ancestors(tx: sqlite3.Connection, key: Key) -> list[Node]:
