@@ -83,6 +83,10 @@ class Past:
         """The row of a node; None: it was not there."""
         return self._by_uid.get(uid)
 
+    def children(self, node_id: int) -> list[int]:
+        """The live nodes right below one, in the order they were added."""
+        return sorted(row.id for row in self._ordered if row.parent_id == node_id and row.state == "live")
+
     def task_values(self, node_id: int) -> Mapping[str, Any]:
         """What a task had of status, next step and end, as far as that may be other than it is now; times in
         microseconds."""

@@ -121,7 +121,7 @@ def _before(
         values = before.setdefault(uid, {})
         updated = max(time, values.get("updated_at", time)) if kind not in log.KEEPS_VERSION else time
         values.update(payload)
-        if kind == "add" or kind not in log.KEEPS_VERSION:
+        if kind in ("namespace", "add", "root") or kind not in log.KEEPS_VERSION:
             values["updated_at"] = payload.get("updated_at", updated)
     return before
 
