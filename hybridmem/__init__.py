@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
     from hybridmem.config import Config
     from hybridmem.errors import (
         ConfigError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Change",
     "Checkpoint",
     "Claim",
     "Config",
@@ -42,6 +44,7 @@ __all__ = [
     "Context",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "HistoryEntry",
     "Hit",
     "HybridMemError",
     "ImportReport",
@@ -49,9 +52,11 @@ __all__ = [
     "InvalidInput",
     "Memory",
     "Node",
+    "NodeChange",
     "NotFound",
     "Operation",
     "RerankerUnavailable",
+    "RestoreReport",
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
@@ -68,7 +73,10 @@ __all__ = [
 ]
 
 #: Where the public names live, in the order in which they are looked for.
-_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.config", "hybridmem.memory")
+_MODULES = (
+    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.config",
+    "hybridmem.memory",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
