@@ -36,6 +36,9 @@ from hybridmem.errors import (
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migrations
 
 DATABASE_NAME = "tree.db"
+#: Bytes: SQLite's smallest page.
+SMALLEST_DATABASE = 512
+NOT_A_DATABASE = "is not an SQLite database; move it away, or restore it from a copy"
 
 
 @dataclass(slots=True)
@@ -325,7 +328,9 @@ def translate(error: sqlite3.Error, directory: Path, busy_timeout: float) -> Hyb
             f"{directory}: cannot be written ({text}); nothing was stored. Free space or mend the permissions, "
             "then try again"
         )
-    if "malformed" in text or "not a database" in text or "no such table" in text:
+    if "not a database" in text:
+        return StoreDamaged(f"{directory / DATABASE_NAME}: {NOT_A_DATABASE}")
+    if "malformed" in text or "no such table" in text:
         return StoreDamaged(f"{directory / DATABASE_NAME}: {text}")
     return HybridMemError(f"{directory}: SQLite says: {text}")
 
@@ -349,22 +354,23 @@ def closed(directory: Path) -> StoreClosed:
 
 
 def _refuse_foreign(database: Path) -> None:
-    """SQLite takes a short file of anything for an empty database, and would overwrite it."""
+    """SQLite takes a very short file of anything for an empty database, and would overwrite it.
+
+    Asks the system for the size only. Opening the file here and closing it again would drop every lock that SQLite
+    holds on it in this process (POSIX locks belong to the process), and another process that closes the store would
+    then take the write-ahead log away, with all that is written to it from here on.
+    """
     try:
-        with database.open("rb") as file:
-            head = file.read(16)
+        size = database.stat().st_size
     except FileNotFoundError:
         return
     except OSError as error:
         raise StoreFull(f"{database}: cannot be read: {error}") from error
-    if (
-        not head
-        and (database.parent / "vectors").exists()
-        and not _has_bytes(database.with_name(database.name + "-wal"))
-    ):
+    log = database.with_name(database.name + "-wal")
+    if not size and (database.parent / "vectors").exists() and not _has_bytes(log):
         raise StoreDamaged(f"{database}: is empty, but the store has been in use; restore it from a copy")
-    if head and head != b"SQLite format 3\0":
-        raise StoreDamaged(f"{database}: is not an SQLite database; move it away, or restore it from a copy")
+    if 0 < size < SMALLEST_DATABASE:
+        raise StoreDamaged(f"{database}: {NOT_A_DATABASE}")
 
 
 def _has_bytes(file: Path) -> bool:
