@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hybridmem.backup_restore import restore_backup
+    from hybridmem.backup_types import Backup, RestoredBackup
     from hybridmem.config import Config
     from hybridmem.errors import (
         ConfigError,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Backup",
     "Checkpoint",
     "Config",
     "ConfigError",
@@ -61,6 +64,7 @@ __all__ = [
     "NotFound",
     "Operation",
     "RerankerUnavailable",
+    "RestoredBackup",
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
@@ -72,10 +76,14 @@ __all__ = [
     "StoreTooNew",
     "Task",
     "__version__",
+    "restore_backup",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
-_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.config", "hybridmem.memory")
+_MODULES = (
+    "hybridmem.errors", "hybridmem.types", "hybridmem.backup_types", "hybridmem.config", "hybridmem.memory",
+    "hybridmem.backup_restore",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -18,13 +18,14 @@ UNFINISHED = ".unfinished"
 COMPANIONS = ("", "-journal", "-wal", "-shm")
 
 
-def replace_file(file: Path, write: Callable[[Path], T], *, check: Callable[[Path], object] | None = None) -> T:
+def replace_file(file: Path, write: Callable[[Path], T], *, check: Callable[[Path, T], object] | None = None) -> T:
     """Has ``write`` fill a temporary file beside ``file`` and puts that in its place; returns what ``write`` returned.
 
     The temporary file exists when ``write`` is called, empty and with mode 0600, and is gone at the end, also after an
     error or an interrupt at any moment. A symbolic link stays one, and its target is replaced.
 
-    :param check: called with the finished file once it is on disk, before the rename; it may raise.
+    :param check: called with the finished file, once it is on disk, and what ``write`` returned; what it raises
+        prevents the rename.
     :raises InvalidInput: the target is a directory, a device or the like, or its directory does not exist.
     :raises StoreFull: the file cannot be written.
     """
@@ -40,7 +41,7 @@ def replace_file(file: Path, write: Callable[[Path], T], *, check: Callable[[Pat
         result = write(temporary)
         sync(temporary)
         if check is not None:
-            check(temporary)
+            check(temporary, result)
         temporary.replace(target)
         sync(target.parent)
         return result
@@ -71,8 +72,3 @@ def remove_unfinished(temporary: Path) -> None:
     """Removes an unfinished file with what SQLite left beside it."""
     for companion in COMPANIONS:
         temporary.with_name(temporary.name + companion).unlink(missing_ok=True)
-
-
-def unfinished(target: Path) -> list[Path]:
-    """What a killed process left of its attempts to write ``target``, companions included."""
-    return sorted(target.parent.glob(f".{target.name}.*{UNFINISHED}*"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 Namespace = tuple[str, ...]
@@ -259,7 +260,7 @@ class Checkpoint:
     """A point in the log. ``decision_path`` holds the ids of the decisions under the active task, oldest first.
 
     ``digest`` is the hash of the operation log up to ``sequence``, which determines every node as it was then;
-    ``nodes`` counts them (root excluded).
+    ``nodes`` counts them (root excluded). ``backup`` is the backup file made with it, as long as that is there.
     """
 
     id: int
@@ -273,6 +274,7 @@ class Checkpoint:
     decision_path: tuple[str, ...]
     nodes: int
     digest: str
+    backup: Path | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return jsonable(asdict(self))  # type: ignore[no-any-return]
@@ -357,9 +359,11 @@ class ImportReport:
 
 
 def jsonable(value: Any) -> Any:
-    """Datetimes to ISO 8601 with offset, tuples to lists, all the way down."""
+    """Datetimes to ISO 8601 with offset, tuples to lists, paths to text, all the way down."""
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, dict):
         return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -25,7 +25,6 @@ import sqlite_utils
 
 from hybridmem.errors import (
     HybridMemError,
-    InvalidInput,
     NotFound,
     StoreBusy,
     StoreClosed,
@@ -33,12 +32,9 @@ from hybridmem.errors import (
     StoreFull,
     StoreTooNew,
 )
+from hybridmem.store import swap
+from hybridmem.store.directory import DATABASE_NAME, NOT_A_DATABASE, make_private, refuse_foreign
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migrations
-
-DATABASE_NAME = "tree.db"
-#: Bytes: SQLite's smallest page.
-SMALLEST_DATABASE = 512
-NOT_A_DATABASE = "is not an SQLite database; move it away, or restore it from a copy"
 
 
 @dataclass(slots=True)
@@ -76,10 +72,16 @@ class Connections:
         self._writer = threading.RLock()
         self._closed = False
         if create:
-            _make_private(directory)
-        elif not self.database.exists():
+            make_private(directory)
+        elif not self.database.exists() and not swap.is_pending(directory):
             raise NotFound(f"path: there is no store at {directory}; writing to it makes one")
-        self._prepare()
+        #: Says that the store is open here, see hybridmem.store.swap.
+        self._entered = swap.enter(directory, busy_timeout)
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     def check(self) -> None:
         """:raises StoreClosed: after close(), or in a forked child: SQLite connections must not cross a fork."""
@@ -116,9 +118,17 @@ class Connections:
             return
         with self._guard:
             held, self._all = self._all, []
-        for one in held:
-            with one.lock:
-                one.conn.close()
+        try:
+            for one in held:
+                with one.lock:
+                    one.conn.close()
+        finally:
+            self._entered.release()
+
+    def separate(self) -> sqlite3.Connection:
+        """A connection beside those of the threads, which sees what is committed; the caller closes it."""
+        self.check()
+        return self._connect()
 
     def _mine(self) -> _Held:
         """What this thread holds; its connection is opened the first time."""
@@ -154,24 +164,24 @@ class Connections:
 
     def _prepare(self) -> None:
         """Brings a new or older store to the current schema; refuses what is not ours or comes from the future."""
-        _refuse_foreign(self.database)
+        refuse_foreign(self.database)
         conn = self._mine().conn
         with translated(self.directory, self._busy_timeout):
             application, version = (
                 conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
             )
+            mode = conn.execute("PRAGMA journal_mode").fetchone()[0]
             tables = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and application != APPLICATION_ID:
-            self.close()
             raise StoreDamaged(f"{self.database}: is an SQLite file, but not a hybridmem store")
         if version > SCHEMA_VERSION:
-            self.close()
             raise StoreTooNew(
                 f"{self.database}: has schema version {version}, this hybridmem knows {SCHEMA_VERSION}; upgrade it"
             )
+        if mode != "wal":  # new, or a backup
+            self._use_wal(conn)
         if version == SCHEMA_VERSION:
             return
-        self._use_wal(conn)
         # Inside one immediate transaction, so that two processes that open a new store at once do not both migrate.
         with self.write():
             migrations.apply(sqlite_utils.Database(conn, execute_plugins=False))
@@ -351,36 +361,3 @@ def _nested(directory: Path) -> StoreBusy:
 
 def closed(directory: Path) -> StoreClosed:
     return StoreClosed(f"{directory}: this handle is closed; open the store again")
-
-
-def _refuse_foreign(database: Path) -> None:
-    """SQLite takes a very short file of anything for an empty database, and would overwrite it.
-
-    Asks the system for the size only. Opening the file here and closing it again would drop every lock that SQLite
-    holds on it in this process (POSIX locks belong to the process), and another process that closes the store would
-    then take the write-ahead log away, with all that is written to it from here on.
-    """
-    try:
-        size = database.stat().st_size
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StoreFull(f"{database}: cannot be read: {error}") from error
-    log = database.with_name(database.name + "-wal")
-    if not size and (database.parent / "vectors").exists() and not _has_bytes(log):
-        raise StoreDamaged(f"{database}: is empty, but the store has been in use; restore it from a copy")
-    if 0 < size < SMALLEST_DATABASE:
-        raise StoreDamaged(f"{database}: {NOT_A_DATABASE}")
-
-
-def _has_bytes(file: Path) -> bool:
-    return file.exists() and file.stat().st_size > 0
-
-
-def _make_private(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, mode=0o700, exist_ok=True)  # another process may be making it too
-    except FileExistsError:
-        raise InvalidInput(f"path: {directory} is a file; a store is a directory") from None
-    except OSError as error:
-        raise StoreFull(f"{directory}: the store directory cannot be made: {error}") from error

@@ -1,0 +1,101 @@
+"""A restored database takes the place of the old one: in steps of which any may be the last before a crash.
+
+The copy becomes :data:`RESTORED` when it is whole, checked and on disk; that rename decides. From then on the store is
+the restored one: what is in the way goes to ``aside/<time>/``, the write-ahead log first, so that it never lies beside
+a database that is not its own, and then the copy gets the name of the database. Whoever comes next finishes what was
+begun: opening a store looks for RESTORED first.
+
+Everybody who has a store open holds its lock (:data:`LOCK`) shared; these steps are taken with nobody else there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from hybridmem import faults
+from hybridmem.errors import StoreBusy, StoreFull
+from hybridmem.replacing import sync
+from hybridmem.store.directory import ASIDE, DATABASE_NAME, LOCK, VECTORS
+from hybridmem.store.lock import FileLock
+from hybridmem.store.rows import from_micros
+
+RESTORED = "tree.db.restored"
+#: What belongs to the old database, in the order in which it goes.
+OLD = (f"{DATABASE_NAME}-wal", f"{DATABASE_NAME}-shm", f"{DATABASE_NAME}-journal", VECTORS, DATABASE_NAME)
+
+
+def enter(directory: Path, wait_seconds: float) -> FileLock:
+    """The lock of somebody who opens the store, after a restore that was cut off has been finished.
+
+    :raises StoreBusy: the store is being restored, and that takes longer than ``wait_seconds``.
+    :raises StoreFull: the directory cannot be written.
+    """
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        lock = FileLock(directory / LOCK, shared=True)
+        try:
+            if not lock.acquire(max(deadline - time.monotonic(), 0.0)):
+                raise StoreBusy(f"{directory}: is being restored from a backup; try again when that is done")
+            if not is_pending(directory):
+                return lock
+        except BaseException:
+            lock.release()
+            raise
+        lock.release()
+        with alone(directory, max(deadline - time.monotonic(), 0.0)):
+            finish(directory)
+
+
+def alone(directory: Path, wait_seconds: float) -> FileLock:
+    """The lock of somebody who replaces the database, to be used in a ``with`` statement.
+
+    :raises StoreBusy: somebody has the store open.
+    """
+    lock = FileLock(directory / LOCK)
+    if not lock.acquire(wait_seconds):
+        raise StoreBusy(f"{directory}: the store is open, here or in another process; close it everywhere first")
+    return lock
+
+
+def is_pending(directory: Path) -> bool:
+    """Whether a restore was decided and is not finished."""
+    return (directory / RESTORED).exists()
+
+
+def finish(directory: Path) -> Path | None:
+    """Puts the restored copy in its place, if one waits; the caller is alone. Returns where the old files are now, or
+    None if there were none.
+
+    :raises StoreFull: a file cannot be moved. The restore stays decided; the next who opens the store finishes it.
+    """
+    restored = directory / RESTORED
+    try:
+        if not restored.exists():
+            return None
+        aside = _aside(restored)
+        for name in OLD:
+            faults.point(f"restore.before_{name.replace(DATABASE_NAME, 'database')}")
+            if os.path.lexists(directory / name):
+                aside.mkdir(mode=0o700, parents=True, exist_ok=True)
+                (directory / name).rename(aside / name)
+        moved = aside.is_dir()
+        if moved:
+            sync(aside)
+        sync(directory)
+        faults.point("restore.before_rename")
+        restored.rename(directory / DATABASE_NAME)
+        sync(directory)
+        faults.point("restore.after_rename")
+        return aside if moved else None
+    except OSError as error:
+        raise StoreFull(
+            f"{directory}: the restore cannot be finished ({error}); mend that, and open the store: that finishes it"
+        ) from error
+
+
+def _aside(restored: Path) -> Path:
+    """By the time of the copy, so that all files of one restore go to one place, however often it is cut off."""
+    moment = from_micros(restored.stat().st_mtime_ns // 1000)
+    return restored.parent / ASIDE / moment.strftime("%Y%m%dT%H%M%S.%fZ")
