@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TypeVar
 
 from hybridmem import faults, inputs
 from hybridmem.backup_types import Backup
@@ -21,7 +22,7 @@ from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreDamag
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
 from hybridmem.store.directory import CHECKPOINTS
-from hybridmem.store.lock import FileLock
+from hybridmem.store.lock import alone
 from hybridmem.store.rows import from_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.types import Checkpoint, Namespace
@@ -36,6 +37,7 @@ LOOK_SECONDS = 60.0
 RETRY_SECONDS = 3600.0
 
 Progress = Callable[[int, int], object]
+T = TypeVar("T")
 
 
 class Stopped(HybridMemError):
@@ -62,8 +64,8 @@ class Backups:
         self._workspace.connections.check()
         if file is not None:
             return self._write(self._elsewhere(Path(file)), checked, checkpoint, progress)
-        with self._alone(self._workspace.config.store.busy_timeout_seconds):
-            return self._add(checked, checkpoint, progress)
+        wait = self._workspace.config.store.busy_timeout_seconds
+        return self._alone(wait, lambda: self._add(checked, checkpoint, progress))
 
     def listed(self, *, verify: bool = False) -> list[Backup]:
         return list_backups(self._workspace.directory, self._workspace.namespace, verify=verify)
@@ -90,9 +92,8 @@ class Backups:
 
         try:
             if self._is_due(hours):
-                with self._alone(0.0):
-                    if self._is_due(hours):  # nobody else has made one meanwhile
-                        self._add(None, None, look)
+                # Asked again: somebody else may have made one meanwhile.
+                self._alone(0.0, lambda: self._is_due(hours) and self._add(None, None, look))
         except (Stopped, StoreBusy):
             return
         except HybridMemError as error:
@@ -153,18 +154,16 @@ class Backups:
             raise InvalidInput(f"file: backups in {self._directory} get their names themselves; give no file")
         return file
 
-    def _alone(self, wait_seconds: float) -> FileLock:
+    def _alone(self, wait_seconds: float, action: Callable[[], T]) -> T:
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise StoreFull(f"{self._directory}: cannot be made: {error.strerror}") from error
-        lock = FileLock(self._directory / LOCK)
-        if not lock.acquire(wait_seconds):
-            raise StoreBusy(
-                f"{self._directory}: another backup of this store took longer than {wait_seconds:g} s "
-                "(store.busy_timeout_seconds); try again"
-            )
-        return lock
+        busy = (
+            f"{self._directory}: another backup of this store took longer than {wait_seconds:g} s "
+            "(store.busy_timeout_seconds); try again"
+        )
+        return alone(self._directory / LOCK, wait_seconds, busy, action)
 
 
 def list_backups(directory: Path, namespace: Namespace, *, verify: bool = False) -> list[Backup]:

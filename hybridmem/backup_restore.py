@@ -49,16 +49,7 @@ def restore_backup(file: str | Path, directory: str | Path, *, replace: bool = F
     source, target = Path(file), Path(directory)
     contents = stored.verify(source)
     _make(target)
-    with swap.alone(target, WAIT_SECONDS):
-        was_begun = swap.is_pending(target)
-        aside = swap.finish(target)
-        if not was_begun or not _is_done(target, contents):
-            _must_be_free(target, replace)
-            for left in target.glob(f".{swap.RESTORED}.*{UNFINISHED}"):  # of one that was killed
-                remove_unfinished(left)
-            _stage(source, target, contents)
-            faults.point("restore.after_decision")
-            aside = swap.finish(target)
+    aside = swap.alone(target, WAIT_SECONDS, lambda: _replace(source, target, contents, replace))
     return RestoredBackup(
         path=source,
         directory=target,
@@ -67,6 +58,20 @@ def restore_backup(file: str | Path, directory: str | Path, *, replace: bool = F
         namespaces=len(contents.facts.namespaces),
         aside=aside,
     )
+
+
+def _replace(source: Path, target: Path, contents: stored.Contents, replace: bool) -> Path | None:
+    """Where the old store is now, None: there was none. The caller is alone."""
+    was_begun = swap.is_pending(target)
+    aside = swap.finish(target)
+    if was_begun and _is_done(target, contents):
+        return aside
+    _must_be_free(target, replace)
+    for left in target.glob(f".{swap.RESTORED}.*{UNFINISHED}"):  # of one that was killed
+        remove_unfinished(left)
+    _stage(source, target, contents)
+    faults.point("restore.after_decision")
+    return swap.finish(target)
 
 
 def _stage(source: Path, target: Path, contents: stored.Contents) -> None:

@@ -169,10 +169,11 @@ class TestRefusals:
     def test_one_is_made_at_a_time_and_waiting_ends(self, memory: OpenMemory) -> None:
         m = filled(memory(store={"busy_timeout_seconds": 0.1}))
         m.backup()
-        with FileLock(m.path / "checkpoints" / LOCK) as lock:
-            assert lock.acquire(0.0)
-            with pytest.raises(StoreBusy, match="another backup"):
-                m.backup()
+        lock = FileLock(m.path / "checkpoints" / LOCK)
+        assert lock.acquire(0.0)
+        with pytest.raises(StoreBusy, match="another backup"):
+            m.backup()
+        lock.release()
         assert m.backup().number == 2
 
     def test_threads_that_make_one_at_once_get_one_each(self, memory: OpenMemory) -> None:
@@ -443,16 +444,20 @@ class TestAutomatic:
     ) -> None:
         m = filled(memory(checkpoint={"backup_every_hours": 1.0}))
         (m.path / "checkpoints").mkdir()
-        with FileLock(m.path / "checkpoints" / LOCK) as lock:
-            assert lock.acquire(0.0)
-            assert due(m) == 0
+        lock = FileLock(m.path / "checkpoints" / LOCK)
+        assert lock.acquire(0.0)
+        assert due(m) == 0
+        lock.release()
         assert due(m) == 1
 
 
 def test_an_opener_waits_for_a_restore_and_says_what_it_waited_for(memory: OpenMemory) -> None:
     m = filled(memory())
     m.close()
-    with swap.alone(m.path, 0.0):
+
+    def restoring() -> None:
         with pytest.raises(StoreBusy, match="is being restored"):
             memory(store={"busy_timeout_seconds": 0.1})
+
+    swap.alone(m.path, 0.0, restoring)
     assert memory().stats().nodes == 3

@@ -76,8 +76,9 @@ class Connections:
         elif not self.database.exists() and not swap.is_pending(directory):
             raise NotFound(f"path: there is no store at {directory}; writing to it makes one")
         #: Says that the store is open here, see hybridmem.store.swap.
-        self._entered = swap.enter(directory, busy_timeout)
+        self._entered = swap.marker(directory)
         try:
+            swap.enter(directory, self._entered, busy_timeout)
             self._prepare()
         except BaseException:
             self.close()

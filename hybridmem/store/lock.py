@@ -13,8 +13,9 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
+from typing import TypeVar
 
 from hybridmem.errors import StoreBusy, StoreFull
 
@@ -23,6 +24,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
+T = TypeVar("T")
 POLL_SECONDS = 0.01
 
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
@@ -69,10 +71,13 @@ class FileLock:
             raise
 
     def release(self) -> None:
-        """Gives it up. May be called more than once."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None and self._process == os.getpid():
-            os.close(descriptor)  # which unlocks it, since no child keeps a copy
+        """Gives it up. Does no harm at any moment, nor twice."""
+        if self._descriptor is None or self._process != os.getpid():
+            return
+        try:
+            os.close(self._descriptor)  # which unlocks it, since no child keeps a copy
+        finally:
+            self._descriptor = None
 
     def _try(self) -> bool:
         assert self._descriptor is not None
@@ -83,17 +88,27 @@ class FileLock:
                 return True  # a file system without locks, on which nobody will be let alone either
             raise StoreBusy(f"{self._path}: cannot be locked ({error.strerror})") from error
 
-    def __enter__(self) -> FileLock:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
-
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.release()
+
+
+def alone(path: Path, wait_seconds: float, busy: str, action: Callable[[], T]) -> T:
+    """Does something while holding the lock on a file alone; an interrupt at any moment gives it up.
+
+    :raises StoreBusy: somebody else has it for longer than ``wait_seconds``; ``busy`` is what it says.
+    """
+    lock = FileLock(path)
+    try:
+        if not lock.acquire(wait_seconds):
+            raise StoreBusy(busy)
+        return action()
+    finally:
+        try:
+            lock.release()
+        except BaseException:
+            lock.release()
+            raise
 
 
 if sys.platform == "win32":

@@ -12,51 +12,52 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from hybridmem import faults
 from hybridmem.errors import StoreBusy, StoreFull
 from hybridmem.replacing import sync
 from hybridmem.store.directory import ASIDE, DATABASE_NAME, LOCK, VECTORS
 from hybridmem.store.lock import FileLock
+from hybridmem.store.lock import alone as locked_alone
 from hybridmem.store.rows import from_micros
 
+T = TypeVar("T")
 RESTORED = "tree.db.restored"
 #: What belongs to the old database, in the order in which it goes.
 OLD = (f"{DATABASE_NAME}-wal", f"{DATABASE_NAME}-shm", f"{DATABASE_NAME}-journal", VECTORS, DATABASE_NAME)
 
 
-def enter(directory: Path, wait_seconds: float) -> FileLock:
-    """The lock of somebody who opens the store, after a restore that was cut off has been finished.
+def marker(directory: Path) -> FileLock:
+    """The lock of somebody who opens the store, not yet taken: see :func:`enter`."""
+    return FileLock(directory / LOCK, shared=True)
+
+
+def enter(directory: Path, lock: FileLock, wait_seconds: float) -> None:
+    """Takes the lock of somebody who opens the store, after finishing a restore that was cut off.
 
     :raises StoreBusy: the store is being restored, and that takes longer than ``wait_seconds``.
     :raises StoreFull: the directory cannot be written.
     """
     deadline = time.monotonic() + wait_seconds
     while True:
-        lock = FileLock(directory / LOCK, shared=True)
-        try:
-            if not lock.acquire(max(deadline - time.monotonic(), 0.0)):
-                raise StoreBusy(f"{directory}: is being restored from a backup; try again when that is done")
-            if not is_pending(directory):
-                return lock
-        except BaseException:
-            lock.release()
-            raise
+        if not lock.acquire(max(deadline - time.monotonic(), 0.0)):
+            raise StoreBusy(f"{directory}: is being restored from a backup; try again when that is done")
+        if not is_pending(directory):
+            return
         lock.release()
-        with alone(directory, max(deadline - time.monotonic(), 0.0)):
-            finish(directory)
+        alone(directory, max(deadline - time.monotonic(), 0.0), lambda: finish(directory))
 
 
-def alone(directory: Path, wait_seconds: float) -> FileLock:
-    """The lock of somebody who replaces the database, to be used in a ``with`` statement.
+def alone(directory: Path, wait_seconds: float, action: Callable[[], T]) -> T:
+    """Does something while nobody has the store open, nor can open it.
 
-    :raises StoreBusy: somebody has the store open.
+    :raises StoreBusy: somebody has it open.
     """
-    lock = FileLock(directory / LOCK)
-    if not lock.acquire(wait_seconds):
-        raise StoreBusy(f"{directory}: the store is open, here or in another process; close it everywhere first")
-    return lock
+    busy = f"{directory}: the store is open, here or in another process; close it everywhere first"
+    return locked_alone(directory / LOCK, wait_seconds, busy, action)
 
 
 def is_pending(directory: Path) -> bool:

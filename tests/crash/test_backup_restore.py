@@ -290,12 +290,10 @@ class TestRefusals:
     def test_the_database_of_an_open_store_is_no_backup(self, tmp_path: Path) -> None:
         """Half of what it holds may be in its log."""
         filled(tmp_path / "store")
-        with (
-            Memory.open(tmp_path / "store", config=QUIET) as memory,
-            pytest.raises(InvalidInput, match="of an open store"),
-        ):
+        with Memory.open(tmp_path / "store", config=QUIET) as memory:
             memory.add("在日志里 in the log")
-            restore_backup(tmp_path / "store" / "tree.db", tmp_path / "new")
+            with pytest.raises(InvalidInput, match="of an open store"):
+                restore_backup(tmp_path / "store" / "tree.db", tmp_path / "new")
 
 
 def state(store: Path) -> dict[str, bytes]:
