@@ -84,7 +84,7 @@ def restore(
     done = restore_backup(file, directory, replace=replace)
 
     def text(screen: Console) -> None:
-        line = f"restored {done.nodes} memories of {done.namespaces} namespaces into {one_line(directory)}"
+        line = f"restored {done.nodes} memories (namespaces: {done.namespaces}) into {one_line(directory)}"
         screen.print(line, soft_wrap=True)
         if done.aside is not None:
             screen.print(f"the old store is in {one_line(str(done.aside))}", soft_wrap=True)
