@@ -106,6 +106,25 @@ class TestTheFile:
         assert made.sequence == m.operations()[-1].sequence - 1
         assert m.backups(verify=True)[0].problem is None
 
+    def test_it_ends_and_is_of_one_moment_though_others_write_between_any_two_pages(
+        self, memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """SQLite begins the copying anew whenever somebody writes, unless the snapshot is held: it would never end."""
+        monkeypatch.setattr("hybridmem.store.backup.PAGES", 3)
+        m, other = filled(memory()), memory(agent="另一个 other")
+        told: list[int] = []
+
+        def write(done: int, total: int) -> None:
+            assert len(told) <= total, "it has begun anew"
+            told.append(other.operations()[-1].sequence)
+            other.add(f"同时写的 meanwhile {len(told)}")
+
+        last = m.operations()[-1].sequence
+        made = m.backup(progress=write)
+        assert len(told) > 5
+        assert (made.sequence, made.nodes) == (last, 3)
+        assert m.backups(verify=True)[0].verified
+
     def test_progress_is_told_and_may_end_it(self, memory: OpenMemory) -> None:
         m, told = filled(memory()), []
         m.backup(progress=lambda done, total: told.append((done, total)))

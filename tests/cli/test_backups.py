@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+from hybridmem import faults
 from hybridmem.memory import Memory
 
-from .conftest import HASHING, Cli
+from .conftest import HASHING, ROOT, Cli
 
 
 def without_ok(document: dict[str, Any]) -> dict[str, Any]:
@@ -60,6 +63,20 @@ def test_backups_are_listed_when_the_store_cannot_be_opened_and_bring_it_back(cl
     assert "damaged" in cli("backups").out
     cli.json("restore-backup", good, str(cli.store), "--replace")
     assert cli.json("show", claim["fact"])["content"] == "用户张三，部门研发部"
+
+
+def test_a_restore_that_was_killed_in_its_middle_is_finished_by_the_next_command(
+    cli: Cli, claim: dict[str, str]
+) -> None:
+    path = cli.json("backup")["path"]
+    later = cli.json("add", "后来的 later")["id"]
+    code = "import sys; from hybridmem import restore_backup; restore_backup(*sys.argv[1:], replace=True)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), faults.VARIABLE: "restore.before_rename"}
+    done = subprocess.run([sys.executable, "-c", code, path, str(cli.store)], env=environment, timeout=100)
+    assert done.returncode == -9
+    assert not (cli.store / "tree.db").exists()
+    assert cli.json("show", claim["fact"])["content"] == "用户张三，部门研发部"
+    assert cli("show", later).code == 4
 
 
 def test_a_store_in_use_is_busy(cli: Cli, claim: dict[str, str]) -> None:
