@@ -18,15 +18,15 @@ from hybridmem.store import swap
 
 from .helpers import QUIET, check_database, check_vectors, run, said
 from .test_disk import LIMIT
-from .test_interrupt import Moments, interrupt, moments
+from .test_interrupt import Moment, Moments, interrupt
 
 BACKUP_POINTS = [name for name in faults.POINTS if name.startswith("backup.")]
 RESTORE_POINTS = [name for name in faults.POINTS if name.startswith("restore.")]
 #: What happens up to these leaves the old store.
 BEFORE_DECISION = ("restore.after_copy", "restore.before_decision")
 RESTORE = "restore_backup(sys.argv[1], sys.argv[2], replace=True)"
-#: Every so many moments one is tried.
-STRIDE = 5
+#: Where files come and go: every moment there is tried.
+CRITICAL = ("/replacing.py", "/store/lock.py")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed scandir iterator:ResourceWarning"),
@@ -163,6 +163,15 @@ class TestKilledBackups:
         assert ids(store) == OLD
 
 
+def chosen(found: list[Moment], stride: int) -> list[Moment]:
+    """The moments to try: those around the making, naming and removing of files, and of the others every so many."""
+    return [
+        one
+        for number, one in enumerate(found)
+        if number % stride == 0 or one[0].co_filename.endswith(CRITICAL) or one[0].co_name in ("touch", "unlink")
+    ]
+
+
 class TestInterrupts:
     """Ctrl-C; see test_interrupt for how its moments are found."""
 
@@ -172,7 +181,9 @@ class TestInterrupts:
             memory.add("客户要退款 the customer wants a refund")
             memory.backup()
             came = 0
-            tried = moments(memory.backup)[::STRIDE]
+            with Moments() as looking:
+                memory.backup()
+            tried = chosen(looking.found, 60)
             for moment in tried:
                 try:
                     with Moments(moment, interrupt) as at:
@@ -193,7 +204,9 @@ class TestInterrupts:
         file.parent.mkdir()
         with Memory.open(tmp_path / "store", config=QUIET) as memory:
             memory.add_many([{"content": f"客户要退款 refund {number}"} for number in range(5)])
-            tried = moments(memory.export, file)
+            with Moments() as looking:
+                memory.export(file)
+            tried = chosen(looking.found, 9)
             came = 0
             for moment in tried:
                 file.write_text("旧的 old", encoding="utf-8")
@@ -217,7 +230,7 @@ class TestInterrupts:
         seen = set()
         with Moments() as looking:
             restore_backup(made.path, looked, replace=True)
-        tried = looking.found[:: 2 * STRIDE]
+        tried = chosen(looking.found, 80)
         for number, moment in enumerate(tried):
             store = tmp_path / f"store-{number}"
             shutil.copytree(killed_store[0], store)
