@@ -46,16 +46,18 @@ POINTS = {
     "close.before_index": "a handle is being closed; Chroma is still open",
     "close.after_index": "Chroma is closed; that is not noted in SQLite",
     "close.before_session": "the index is given up; the run is not noted as ended",
+}
+#: Likewise, of backups and of restoring them, which agents do not do by themselves.
+BACKUP_POINTS = {
     "backup.after_copy": "a backup has all its pages, under its temporary name, unchecked",
     "backup.before_rename": "a backup is checked and on disk, under its temporary name",
     "backup.after_rename": "a backup is in its place; older ones have not been removed",
     "restore.after_copy": "a backup is copied to the store directory, under a temporary name, unchecked",
     "restore.before_decision": "the copy is made ready, checked and on disk, under a temporary name",
     "restore.after_decision": "the copy is decided to be the store; the old one is all in its place",
-    "restore.before_database-wal": "the write-ahead log of the old database is still beside it",
-    "restore.before_database-shm": "the write-ahead log is aside, the rest of the old store is not",
-    "restore.before_database-journal": "the write-ahead log and its index are aside, the rest is not",
-    "restore.before_vectors": "the logs of the old database are aside, the vectors are not",
+    "restore.before_log": "the restored store is being put in place; the old write-ahead log is where it was",
+    "restore.after_log": "the old write-ahead log is aside, the rest of the old store is not",
+    "restore.before_vectors": "the log and what belongs to it are aside, the vectors are not",
     "restore.before_database": "all but the old database is aside",
     "restore.before_rename": "the old store is aside; there is no database",
     "restore.after_rename": "the copy is the database",
@@ -75,8 +77,9 @@ def arm() -> None:
     if not name:
         _armed = None
         return
-    if name not in POINTS:
-        raise ConfigError(f"{VARIABLE}: there is no fault point {name!r}; there are {', '.join(POINTS)}")
+    known = {**POINTS, **BACKUP_POINTS}
+    if name not in known:
+        raise ConfigError(f"{VARIABLE}: there is no fault point {name!r}; there are {', '.join(known)}")
     if times and (not times.isdecimal() or int(times) < 1):
         raise ConfigError(f"{VARIABLE}: {times!r} must be a whole number ≥ 1")
     _armed, _left = name, int(times or "1")

@@ -26,8 +26,11 @@ from hybridmem.store.rows import from_micros
 
 T = TypeVar("T")
 RESTORED = "tree.db.restored"
-#: What belongs to the old database, in the order in which it goes.
-OLD = (f"{DATABASE_NAME}-wal", f"{DATABASE_NAME}-shm", f"{DATABASE_NAME}-journal", VECTORS, DATABASE_NAME)
+#: The write-ahead log of the old database, and the other files that SQLite may have beside it.
+LOG = f"{DATABASE_NAME}-wal"
+BESIDE = (f"{DATABASE_NAME}-shm", f"{DATABASE_NAME}-journal")
+#: Everything that belongs to it.
+OLD = (LOG, *BESIDE, VECTORS, DATABASE_NAME)
 
 
 def marker(directory: Path) -> FileLock:
@@ -76,11 +79,14 @@ def finish(directory: Path) -> Path | None:
         if not restored.exists():
             return None
         aside = _aside(restored)
-        for name in OLD:
-            faults.point(f"restore.before_{name.replace(DATABASE_NAME, 'database')}")
-            if os.path.lexists(directory / name):
-                aside.mkdir(mode=0o700, parents=True, exist_ok=True)
-                (directory / name).rename(aside / name)
+        faults.point("restore.before_log")
+        _move(directory, aside, LOG)
+        faults.point("restore.after_log")
+        _move(directory, aside, *BESIDE)
+        faults.point("restore.before_vectors")
+        _move(directory, aside, VECTORS)
+        faults.point("restore.before_database")
+        _move(directory, aside, DATABASE_NAME)
         moved = aside.is_dir()
         if moved:
             sync(aside)
@@ -94,6 +100,13 @@ def finish(directory: Path) -> Path | None:
         raise StoreFull(
             f"{directory}: the restore cannot be finished ({error}); mend that, and open the store: that finishes it"
         ) from error
+
+
+def _move(directory: Path, aside: Path, *names: str) -> None:
+    for name in names:
+        if os.path.lexists(directory / name):
+            aside.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (directory / name).rename(aside / name)
 
 
 def _aside(restored: Path) -> Path:

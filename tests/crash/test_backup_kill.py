@@ -20,8 +20,8 @@ from .helpers import QUIET, check_database, check_vectors, run, said
 from .test_disk import LIMIT
 from .test_interrupt import Moment, Moments, interrupt
 
-BACKUP_POINTS = [name for name in faults.POINTS if name.startswith("backup.")]
-RESTORE_POINTS = [name for name in faults.POINTS if name.startswith("restore.")]
+BACKUP_POINTS = [name for name in faults.BACKUP_POINTS if name.startswith("backup.")]
+RESTORE_POINTS = [name for name in faults.BACKUP_POINTS if name.startswith("restore.")]
 #: What happens up to these leaves the old store.
 BEFORE_DECISION = ("restore.after_copy", "restore.before_decision")
 RESTORE = "restore_backup(sys.argv[1], sys.argv[2], replace=True)"
