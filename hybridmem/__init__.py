@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hybridmem.backup_restore import restore_backup
-    from hybridmem.backup_types import Backup, RestoredBackup
     from hybridmem.config import Config
     from hybridmem.errors import (
         ConfigError,
@@ -27,18 +26,20 @@ if TYPE_CHECKING:
         StoreDamaged,
         StoreFull,
         StoreTooNew,
+        TaskClaimed,
     )
     from hybridmem.memory import Memory
+    from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
     from hybridmem.types import (
+        Backup,
         Checkpoint,
-        Context,
-        Hit,
+        Claim,
         ImportReport,
         Node,
         Operation,
+        RestoredBackup,
         ResumePoint,
-        ScoreDetails,
-        SearchResult,
+        StateChange,
         Stats,
         Task,
     )
@@ -48,6 +49,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Backup",
     "Checkpoint",
+    "Claim",
     "Config",
     "ConfigError",
     "Conflict",
@@ -68,6 +70,7 @@ __all__ = [
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
+    "StateChange",
     "Stats",
     "StoreBusy",
     "StoreClosed",
@@ -75,13 +78,14 @@ __all__ = [
     "StoreFull",
     "StoreTooNew",
     "Task",
+    "TaskClaimed",
     "__version__",
     "restore_backup",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
-    "hybridmem.errors", "hybridmem.types", "hybridmem.backup_types", "hybridmem.config", "hybridmem.memory",
+    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.config", "hybridmem.memory",
     "hybridmem.backup_restore",
 )  # fmt: skip
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from hybridmem import faults, inputs
-from hybridmem.backup_types import Backup
 from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreDamaged, StoreFull
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
@@ -25,7 +24,7 @@ from hybridmem.store.directory import CHECKPOINTS
 from hybridmem.store.lock import alone
 from hybridmem.store.rows import from_micros
 from hybridmem.store.workspace import Workspace
-from hybridmem.types import Checkpoint, Namespace
+from hybridmem.types import Backup, Checkpoint, Namespace
 
 logger = logging.getLogger("hybridmem")
 

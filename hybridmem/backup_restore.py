@@ -6,10 +6,10 @@ decides (hybridmem.store.swap): killed before it, the old store is there; after 
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from hybridmem import faults
-from hybridmem.backup_types import RestoredBackup
 from hybridmem.errors import InvalidInput, StoreDamaged, StoreFull
 from hybridmem.index.projection import FILES as INDEX_FILES
 from hybridmem.index.projection import LOCK as INDEX_LOCK
@@ -19,6 +19,7 @@ from hybridmem.store import swap
 from hybridmem.store.directory import ASIDE, CHECKPOINTS, DATABASE_NAME, LOCK
 from hybridmem.store.rows import from_micros
 from hybridmem.store.workspace import is_running
+from hybridmem.types import RestoredBackup
 
 #: Seconds to wait for somebody who is just closing the store.
 WAIT_SECONDS = 1.0
@@ -32,7 +33,7 @@ def restore_backup(file: str | Path, directory: str | Path, *, replace: bool = F
     Nobody may have the store open. Chroma's index is built anew from the vectors in the backup, by whoever opens the
     store; until then searches are exact. A run that had not ended when the backup was made counts as interrupted
     (``resume().interrupted``), as what it did afterwards is not there; unless its process is alive, and goes on with
-    the store it has.
+    the store it has. Claims on tasks are as they were, and the tokens of later ones higher than any given out before.
 
     Interrupted, killed or out of space, it has either not happened, or is finished by whoever opens the store next;
     to run it again is right in both cases.
@@ -76,7 +77,7 @@ def _replace(source: Path, target: Path, contents: stored.Contents, replace: boo
 
 def _stage(source: Path, target: Path, contents: stored.Contents) -> None:
     def write(path: Path) -> None:
-        stored.prepare(source, path, is_running, unset=INDEX_FILES)
+        stored.prepare(source, path, is_running, unset=INDEX_FILES, at=time.time_ns() // 1000)
         faults.point("restore.after_copy")
 
     def check(path: Path, _: None) -> None:

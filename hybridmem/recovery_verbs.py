@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from hybridmem.backup import Backups
-from hybridmem.backup_types import Backup
 from hybridmem.recover import Recovery
 from hybridmem.store.workspace import Workspace
-from hybridmem.types import Checkpoint, Operation, ResumePoint
+from hybridmem.types import Backup, Checkpoint, Operation, ResumePoint
 
 
 class RecoveryVerbs:

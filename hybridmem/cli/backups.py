@@ -15,7 +15,7 @@ from hybridmem.errors import NotFound
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hybridmem.backup_types import Backup
+    from hybridmem.types import Backup
 
 
 def register(app: typer.Typer) -> None:

@@ -21,19 +21,6 @@ from hybridmem.types import Namespace
 
 #: Setting of a backup file: its Record.
 RECORD = "backup"
-#: Tables whose rows are counted in a copy and in what it was copied from.
-COUNTED = (
-    "namespace",
-    "node",
-    "revision",
-    "task",
-    "active",
-    "operation",
-    "outbox",
-    "embedding",
-    "checkpoint",
-    "session",
-)
 #: Pages copied between two looks at who wants to stop it; 8 MB. No slower than all at once.
 PAGES = 2000
 
@@ -54,7 +41,7 @@ class Record:
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a database holds: of each namespace how many nodes it has, the number of its last operation and the hash of
-    the log up to there, which determines the tree; and how many rows are in each table."""
+    the log up to there, which determines the tree; and how many rows are in each table (empty: not counted)."""
 
     namespaces: dict[Namespace, tuple[int, int, str]]
     rows: dict[str, int]
@@ -78,14 +65,22 @@ class Contents:
     facts: Facts
 
 
-def facts(tx: sqlite3.Connection) -> Facts:
-    """Of the state that a transaction sees."""
+def facts(tx: sqlite3.Connection, *, count: bool = True) -> Facts:
+    """Of the state that a transaction sees. Without ``count`` it costs what there are namespaces."""
     found = {}
     for namespace, names in points.namespaces(tx).items():
         sequence, digest = log.head(tx, namespace)
         found[names] = (points.node_count(tx, namespace), sequence, digest)
-    rows = {table: int(tx.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in COUNTED}
-    return Facts(found, rows)
+    return Facts(found, _rows(tx) if count else {})
+
+
+def _rows(tx: sqlite3.Connection) -> dict[str, int]:
+    """Not of settings, in one of which the record of a backup is kept."""
+    tables = tx.execute(
+        """SELECT name FROM sqlite_master WHERE type = 'table' AND name != 'setting' AND name NOT LIKE 'sqlite%'
+        AND sql NOT LIKE '%VIRTUAL%'"""
+    ).fetchall()
+    return {table: int(tx.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for (table,) in tables}
 
 
 def heads(connections: Connections) -> dict[Namespace, tuple[int, str]]:
@@ -121,7 +116,7 @@ def look(file: Path) -> Contents:
     :raises StoreDamaged: it is no backup, or so damaged that this is seen. StoreTooNew: made by a later version.
     """
     with _reading(file) as conn:
-        return _contents(conn, file)
+        return _contents(conn, file, count=False)
 
 
 def verify(file: Path, expected: Facts | None = None) -> Contents:
@@ -131,7 +126,7 @@ def verify(file: Path, expected: Facts | None = None) -> Contents:
     :raises StoreDamaged: something is wrong; says what. Else as :func:`look`.
     """
     with _reading(file) as conn:
-        found = _contents(conn, file)
+        found = _contents(conn, file, count=True)
         wrong = [row[0] for row in conn.execute("PRAGMA integrity_check(3)").fetchall() if row[0] != "ok"]
         if wrong:
             raise StoreDamaged(f"{file}: SQLite finds damage: {'; '.join(wrong)}")
@@ -143,18 +138,20 @@ def verify(file: Path, expected: Facts | None = None) -> Contents:
             if broken is not None:
                 raise StoreDamaged(f"{file}: the log of {'/'.join(names)} is broken at operation {broken}")
         if expected is not None and found.facts != expected:
-            raise StoreDamaged(f"{file}: does not hold what was copied: {found.facts.rows} is not {expected.rows}")
+            raise StoreDamaged(f"{file}: does not hold what was copied: {found.facts} is not {expected}")
         return found
 
 
-def prepare(file: Path, target: Path, is_running: Callable[[str], bool], unset: str) -> None:
+def prepare(file: Path, target: Path, is_running: Callable[[str], bool], *, unset: str, at: int) -> None:
     """Copies a backup file into an empty one, and makes that ready to be a store.
 
     No vector index belongs to it, so every node is queued for one. A run that had not ended when the backup was made,
     and whose process is alive, goes on elsewhere: here it ends with the backup. One whose process is gone stays
-    unfinished: what it did after the backup is not here.
+    unfinished: what it did after the backup is not here. The tokens of claims go on from the time in microseconds:
+    higher than any that was given out after the backup, which may still be shown to somebody.
 
     :param is_running: whether a process, as a session names it, is alive. :param unset: a setting to forget.
+    :param at: the time in microseconds since 1970 UTC.
     """
     with _reading(file) as source, translated(target.parent, 0.0), closing(_scratch(target)) as made:
         source.backup(made, pages=PAGES)
@@ -167,6 +164,11 @@ def prepare(file: Path, target: Path, is_running: Callable[[str], bool], unset: 
         for session, process, opened in left:
             if is_running(process):
                 points.close_session(made, session, record["at"] if record else opened, resumed=False)
+        given = made.execute("SELECT seq FROM sqlite_sequence WHERE name = 'claim'").fetchone()
+        made.execute("DELETE FROM sqlite_sequence WHERE name = 'claim'")
+        made.execute(
+            "INSERT INTO sqlite_sequence (name, seq) VALUES ('claim', ?)", (max(at, given[0] if given else 0),)
+        )
         made.execute("COMMIT")
 
 
@@ -193,14 +195,14 @@ def _said(error: sqlite3.Error) -> str:
     return "is not an SQLite database" if "not a database" in str(error) else f"SQLite says: {error}"
 
 
-def _contents(conn: sqlite3.Connection, file: Path) -> Contents:
+def _contents(conn: sqlite3.Connection, file: Path, *, count: bool) -> Contents:
     application, version = (conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if application != APPLICATION_ID:
         raise StoreDamaged(f"{file}: is not a backup of hybridmem")
     if version > SCHEMA_VERSION:
         raise StoreTooNew(f"{file}: has schema version {version}, this hybridmem knows {SCHEMA_VERSION}; upgrade it")
     record = points.setting(conn, RECORD)
-    return Contents(Record(**record) if record else None, facts(conn))
+    return Contents(Record(**record) if record else None, facts(conn, count=count))
 
 
 def _scratch(file: Path) -> sqlite3.Connection:

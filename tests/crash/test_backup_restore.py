@@ -316,6 +316,30 @@ RUN = """
 """
 
 
+def test_the_tokens_of_claims_are_higher_than_any_given_out_before(tmp_path: Path) -> None:
+    """Going back must not give out a token a second time: whoever holds the first one would not be refused outside."""
+    store, files = tmp_path / "store", [tmp_path / "old.db"]
+    files[0].write_bytes(gzip.decompress((Path(__file__).parent.parent / "store" / "schema_1.db.gz").read_bytes()))
+    config = {**QUIET, "embedding": {"provider": "hashing"}}
+    given = []
+    with Memory.open(store, config=config) as memory:
+        files.append(memory.backup().path)
+        memory.start_task("报销 claim")
+        given.append(memory.claim_task().token)
+        files.append(memory.backup().path)
+        for _ in range(3):
+            memory.start_task("另一个 another")
+            given.append(memory.claim_task().token)
+    for file in (*files, files[-1]):
+        restore_backup(file, store, replace=True)
+        with Memory.open(store, config=config) as memory:
+            memory.start_task("新的 new")
+            for _ in range(2):
+                memory.start_task("再一个 one more")
+                given.append(memory.claim_task().token)
+    assert given == sorted(set(given))
+
+
 class TestRunsThatHadNotEnded:
     """A backup of a store in use has the runs in it that were under way."""
 
