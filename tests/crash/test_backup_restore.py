@@ -76,6 +76,8 @@ class TestIntoANewDirectory:
         done = restore_backup(made.path, new)
         assert done == RestoredBackup(made.path, new, made.at, 3, 1, None)
         assert not (new / "aside").exists()
+        with Memory.open(new, config=QUIET) as memory:
+            assert memory.pending() == 3, "it says that Chroma has nothing yet"
         is_as_before(new)
 
     def test_every_namespace_is_back(self, tmp_path: Path) -> None:
