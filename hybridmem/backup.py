@@ -57,7 +57,7 @@ class Backups:
         label: str | None,
         progress: Progress | None = None,
         *,
-        checkpoint: int | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Backup:
         checked = None if label is None else inputs.name("label", label)
         self._workspace.connections.check()
@@ -70,13 +70,14 @@ class Backups:
         return list_backups(self._workspace.directory, self._workspace.namespace, verify=verify)
 
     def attached(self, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
-        """Checkpoints with the backup files that were made with them."""
+        """Checkpoints with the backup files that were made with them. The number alone would not do: since then an
+        earlier backup may have been restored, and the numbers given out again."""
         found = {}
         for path, _ in _files(self._directory):
             record = _record(path)
             if record is not None and tuple(record.namespace) == self._workspace.namespace:
-                found[record.checkpoint] = path
-        return [replace(one, backup=found.get(one.id)) for one in checkpoints]
+                found[record.checkpoint, record.digest] = path
+        return [replace(one, backup=found.get((one.id, one.digest))) for one in checkpoints]
 
     def make_if_due(self, is_stopping: Callable[[], bool]) -> None:
         """The automatic backup, made by a thread behind the writes. A failure is logged, and tried again later."""
@@ -112,7 +113,7 @@ class Backups:
             return age >= hours * 3_600_000_000 and then != stored.heads(self._workspace.connections)
         return True
 
-    def _add(self, label: str | None, checkpoint: int | None, progress: Progress | None) -> Backup:
+    def _add(self, label: str | None, checkpoint: Checkpoint | None, progress: Progress | None) -> Backup:
         """Makes the next numbered one; the caller holds the lock."""
         for left in self._directory.glob(f".backup-*{UNFINISHED}"):  # nobody else is at work here: it was killed
             remove_unfinished(left)
@@ -123,9 +124,16 @@ class Backups:
         _retire(self._directory, self._workspace.config.checkpoint.keep_backups, newest=made.path)
         return made
 
-    def _write(self, file: Path, label: str | None, checkpoint: int | None, progress: Progress | None) -> Backup:
+    def _write(self, file: Path, label: str | None, checkpoint: Checkpoint | None, progress: Progress | None) -> Backup:
         workspace = self._workspace
-        record = stored.Record(workspace.now(), list(workspace.namespace), workspace.agent, label, checkpoint)
+        record = stored.Record(
+            at=workspace.now(),
+            namespace=list(workspace.namespace),
+            agent=workspace.agent,
+            label=label,
+            checkpoint=checkpoint.id if checkpoint else None,
+            digest=checkpoint.digest if checkpoint else None,
+        )
 
         def write(path: Path) -> stored.Facts:
             found = stored.copy(workspace.connections, path, record, progress)

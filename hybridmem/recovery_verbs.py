@@ -27,7 +27,7 @@ class RecoveryVerbs:
             checkpoint is in it. If that fails, the checkpoint is there without one, and the error says why.
         """
         made = self._recovery.checkpoint(label)
-        return replace(made, backup=self._backups.make(None, label, checkpoint=made.id).path) if backup else made
+        return replace(made, backup=self._backups.make(None, label, checkpoint=made).path) if backup else made
 
     def checkpoints(self) -> list[Checkpoint]:
         """All of them, newest first."""

@@ -154,6 +154,19 @@ class TestTheFile:
         point.backup.unlink()
         assert m.checkpoints()[0].backup is None
 
+    def test_a_checkpoint_of_a_restored_store_has_no_backup_of_what_came_before(self, memory: OpenMemory) -> None:
+        """Going back, the numbers of checkpoints are given out again."""
+        m = filled(memory())
+        earlier = m.backup()
+        m.add("后来的 later")
+        old = m.checkpoint(LABELS[0], backup=True)
+        m.close()
+        restore_backup(earlier.path, m.path, replace=True)
+        m = memory()
+        m.add("另一条路 another way")
+        assert m.checkpoint(LABELS[1]).id == old.id
+        assert m.checkpoints()[0].backup is None
+
 
 class TestRefusals:
     def test_a_database_in_use_is_never_written_over(self, memory: OpenMemory, tmp_path: Path, refused: Any) -> None:

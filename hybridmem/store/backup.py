@@ -29,13 +29,15 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """How a backup was made: when (microseconds), by whom, with which label and checkpoint (None: without)."""
+    """How a backup was made: when (microseconds), by whom, with which label (None: without), and with which checkpoint:
+    its number and digest (None: with none)."""
 
     at: int
     namespace: list[str]
     agent: str
     label: str | None
     checkpoint: int | None
+    digest: str | None
 
 
 @dataclass(frozen=True, slots=True)

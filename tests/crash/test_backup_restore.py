@@ -273,12 +273,19 @@ class TestRefusals:
             conn.execute("CREATE TABLE mine (a)")
         with closing(sqlite3.connect(future)) as conn:
             conn.execute("PRAGMA user_version = 999")
+        spoiled = Path(shutil.copy(made.path, tmp_path / "spoiled.db"))
+        with closing(sqlite3.connect(spoiled)) as conn:
+            (page,) = conn.execute("SELECT rootpage FROM sqlite_master WHERE name = 'revision_node'").fetchone()
+        with spoiled.open("r+b") as opened:
+            opened.seek((page - 1) * 4096 + 8)
+            opened.write(b"\xff" * 2000)
         text = tmp_path / "text.db"
         text.write_text("不是数据库 not a database" * 100, encoding="utf-8")
         for file, error, match in (
             (tmp_path / "没有.db", NotFound, "no such file"),
             (tmp_path, InvalidInput, "is not a file"),
             (cut, StoreDamaged, r"cut\.db"),
+            (spoiled, StoreDamaged, r"spoiled\.db: SQLite finds damage"),
             (foreign, StoreDamaged, "not a backup of hybridmem"),
             (text, StoreDamaged, "not an SQLite database"),
             (future, StoreTooNew, "upgrade"),
