@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hybridmem.backup_restore import restore_backup
     from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
     from hybridmem.config import Config
     from hybridmem.errors import (
@@ -30,11 +31,24 @@ if TYPE_CHECKING:
     )
     from hybridmem.memory import Memory
     from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
-    from hybridmem.types import Checkpoint, Claim, ImportReport, Node, Operation, ResumePoint, StateChange, Stats, Task
+    from hybridmem.types import (
+        Backup,
+        Checkpoint,
+        Claim,
+        ImportReport,
+        Node,
+        Operation,
+        RestoredBackup,
+        ResumePoint,
+        StateChange,
+        Stats,
+        Task,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Backup",
     "Change",
     "Checkpoint",
     "Claim",
@@ -57,6 +71,7 @@ __all__ = [
     "Operation",
     "RerankerUnavailable",
     "RestoreReport",
+    "RestoredBackup",
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
@@ -70,12 +85,13 @@ __all__ = [
     "Task",
     "TaskClaimed",
     "__version__",
+    "restore_backup",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
     "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.config",
-    "hybridmem.memory",
+    "hybridmem.memory", "hybridmem.backup_restore",
 )  # fmt: skip
 
 
