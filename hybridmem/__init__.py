@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hybridmem.backup_restore import restore_backup
+    from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
     from hybridmem.config import Config
     from hybridmem.errors import (
         ConfigError,
@@ -48,6 +49,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Backup",
+    "Change",
     "Checkpoint",
     "Claim",
     "Config",
@@ -56,6 +58,7 @@ __all__ = [
     "Context",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "HistoryEntry",
     "Hit",
     "HybridMemError",
     "ImportReport",
@@ -63,9 +66,11 @@ __all__ = [
     "InvalidInput",
     "Memory",
     "Node",
+    "NodeChange",
     "NotFound",
     "Operation",
     "RerankerUnavailable",
+    "RestoreReport",
     "RestoredBackup",
     "ResumePoint",
     "ScoreDetails",
@@ -85,8 +90,8 @@ __all__ = [
 
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
-    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.config", "hybridmem.memory",
-    "hybridmem.backup_restore",
+    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.config",
+    "hybridmem.memory", "hybridmem.backup_restore",
 )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
     ) -> None:
         """Not for users: call :meth:`open`."""
         TreeVerbs.__init__(self, workspace, indexer)
-        RecoveryVerbs.__init__(self, workspace)
+        RecoveryVerbs.__init__(self, workspace, indexer)
         indexer.chore = self._backups.make_if_due
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
