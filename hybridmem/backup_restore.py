@@ -71,19 +71,19 @@ def _replace(source: Path, target: Path, contents: stored.Contents, replace: boo
     for left in target.glob(f".{swap.RESTORED}.*{UNFINISHED}"):  # of one that was killed
         remove_unfinished(left)
     _stage(source, target, contents)
-    faults.point("restore.after_decision")
+    faults.point("backup_restore.after_decision")
     return swap.finish(target)
 
 
 def _stage(source: Path, target: Path, contents: stored.Contents) -> None:
     def write(path: Path) -> None:
         stored.prepare(source, path, is_running, unset=INDEX_FILES, at=time.time_ns() // 1000)
-        faults.point("restore.after_copy")
+        faults.point("backup_restore.after_copy")
 
     def check(path: Path, _: None) -> None:
         if not stored.verify(path).facts.holds_what(contents.facts):
             raise StoreDamaged(f"{source}: changed while it was read; nothing was restored")
-        faults.point("restore.before_decision")
+        faults.point("backup_restore.before_decision")
 
     replace_file(target / swap.RESTORED, write, check=check)
 

@@ -79,22 +79,22 @@ def finish(directory: Path) -> Path | None:
         if not restored.exists():
             return None
         aside = _aside(restored)
-        faults.point("restore.before_log")
+        faults.point("backup_restore.before_log")
         _move(directory, aside, LOG)
-        faults.point("restore.after_log")
+        faults.point("backup_restore.after_log")
         _move(directory, aside, *BESIDE)
-        faults.point("restore.before_vectors")
+        faults.point("backup_restore.before_vectors")
         _move(directory, aside, VECTORS)
-        faults.point("restore.before_database")
+        faults.point("backup_restore.before_database")
         _move(directory, aside, DATABASE_NAME)
         moved = aside.is_dir()
         if moved:
             sync(aside)
         sync(directory)
-        faults.point("restore.before_rename")
+        faults.point("backup_restore.before_rename")
         restored.rename(directory / DATABASE_NAME)
         sync(directory)
-        faults.point("restore.after_rename")
+        faults.point("backup_restore.after_rename")
         return aside if moved else None
     except OSError as error:
         raise StoreFull(

@@ -71,7 +71,7 @@ def test_a_restore_that_was_killed_in_its_middle_is_finished_by_the_next_command
     path = cli.json("backup")["path"]
     later = cli.json("add", "后来的 later")["id"]
     code = "import sys; from hybridmem import restore_backup; restore_backup(*sys.argv[1:], replace=True)"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), faults.VARIABLE: "restore.before_rename"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), faults.VARIABLE: "backup_restore.before_rename"}
     done = subprocess.run([sys.executable, "-c", code, path, str(cli.store)], env=environment, timeout=100)
     assert done.returncode == -9
     assert not (cli.store / "tree.db").exists()

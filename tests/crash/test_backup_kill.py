@@ -21,9 +21,9 @@ from .test_disk import LIMIT
 from .test_interrupt import Moment, Moments, interrupt
 
 BACKUP_POINTS = [name for name in faults.BACKUP_POINTS if name.startswith("backup.")]
-RESTORE_POINTS = [name for name in faults.BACKUP_POINTS if name.startswith("restore.")]
+RESTORE_POINTS = [name for name in faults.BACKUP_POINTS if name.startswith("backup_restore.")]
 #: What happens up to these leaves the old store.
-BEFORE_DECISION = ("restore.after_copy", "restore.before_decision")
+BEFORE_DECISION = ("backup_restore.after_copy", "backup_restore.before_decision")
 RESTORE = "restore_backup(sys.argv[1], sys.argv[2], replace=True)"
 #: Where files come and go: every moment there is tried.
 CRITICAL = ("/replacing.py", "/store/lock.py")
@@ -99,7 +99,7 @@ class TestKilledRestores:
         monkeypatch.setenv(faults.VARIABLE, point)
         assert run(RESTORE, made.path, opened).returncode == -9, f"{point} is never passed"
         monkeypatch.delenv(faults.VARIABLE)
-        assert not (opened / "tree.db").exists() or point != "restore.before_rename", "the kill came elsewhere"
+        assert not (opened / "tree.db").exists() or point != "backup_restore.before_rename", "the kill came elsewhere"
         shutil.copytree(opened, again)
         assert ids(opened) == (OLD if point in BEFORE_DECISION else NEW)
         restore_backup(made.path, again, replace=True)
@@ -118,7 +118,7 @@ class TestKilledRestores:
         monkeypatch.setenv(faults.VARIABLE, point)
         assert run("restore_backup(sys.argv[1], sys.argv[2])", made.path, new).returncode == -9
         monkeypatch.delenv(faults.VARIABLE)
-        if point == "restore.after_rename":
+        if point == "backup_restore.after_rename":
             with pytest.raises(InvalidInput, match="there is a store"):
                 restore_backup(made.path, new)
         else:
@@ -133,7 +133,7 @@ class TestKilledRestores:
         store then must not take it for a new one."""
         store = tmp_path / "store"
         shutil.copytree(killed_store[0], store)
-        monkeypatch.setenv(faults.VARIABLE, "restore.before_rename")
+        monkeypatch.setenv(faults.VARIABLE, "backup_restore.before_rename")
         assert run(RESTORE, killed_store[1].path, store).returncode == -9
         monkeypatch.delenv(faults.VARIABLE)
         assert not (store / "tree.db").exists()
