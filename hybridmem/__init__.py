@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hybridmem.config import Config
+    from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
         ConfigError,
         Conflict,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         StoreFull,
         StoreTooNew,
     )
+    from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
     from hybridmem.types import (
         Checkpoint,
@@ -51,6 +53,7 @@ __all__ = [
     "Context",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "Finding",
     "Hit",
     "HybridMemError",
     "ImportReport",
@@ -60,6 +63,7 @@ __all__ = [
     "Node",
     "NotFound",
     "Operation",
+    "Report",
     "RerankerUnavailable",
     "ResumePoint",
     "ScoreDetails",
@@ -72,10 +76,19 @@ __all__ = [
     "StoreTooNew",
     "Task",
     "__version__",
+    "repair",
+    "verify",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
-_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.config", "hybridmem.memory")
+_MODULES = (
+    "hybridmem.errors",
+    "hybridmem.types",
+    "hybridmem.findings",
+    "hybridmem.config",
+    "hybridmem.memory",
+    "hybridmem.doctor",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ SHOWN_IDS = 20
 class Finding:
     """One thing that is wrong, in one namespace or (None) in the store as a whole.
 
-    ``kind`` is one word, see hybridmem.store.kinds. ``count`` says how many nodes, rows or vectors are meant, ``ids``
+    ``kind`` is a key of KINDS. ``count`` says how many nodes, rows or vectors are meant, ``ids``
     names the first SHOWN_IDS of the nodes by their public ids. ``repairable`` says whether repair() mends it, ``fix``
     what to do.
     """
@@ -63,3 +63,62 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         return {"ok": self.ok, **jsonable(asdict(self))}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What findings of one kind have in common; ``says`` follows their number."""
+
+    severity: Severity
+    repairable: bool
+    says: str
+    fix: str
+
+
+_RESTORE = "restore a backup; nothing in the database is touched"
+_REPAIR = "run repair() or hybridmem doctor --fix"
+
+KINDS: dict[str, Kind] = {
+    # The file
+    "database": Kind("error", False, "database that cannot be used", _RESTORE),
+    "integrity": Kind("error", False, "places where SQLite finds the file damaged", _RESTORE),
+    "schema": Kind("warning", True, "older schema; the rest was not looked at", "open the store once, or run repair()"),
+    "unreadable": Kind("error", False, "checks that damaged rows have stopped", _RESTORE),
+    "reference": Kind("error", False, "rows that refer to a row that is not there", _RESTORE),
+    "settings": Kind("error", False, "settings of the store that cannot be read", _RESTORE),
+    "index_files": Kind("warning", True, "note about the index files that cannot be read", _REPAIR),
+    # The log
+    "log": Kind("error", False, "operation log that was edited", "restore a backup if it matters; nothing mends it"),
+    "checkpoint": Kind("error", False, "checkpoints that contradict the log", "do not restore them"),
+    "lost": Kind("error", True, "memories that the log knows and the tree has not", _REPAIR),
+    "contentless": Kind("error", False, "memories whose content is nowhere in the database", _RESTORE),
+    "unlogged": Kind("error", True, "memories that the log does not know", _REPAIR),
+    # The tree
+    "root": Kind("error", True, "faults of the root of the tree", _REPAIR),
+    "parent": Kind("error", True, "memories whose parent is missing or in another namespace", _REPAIR),
+    "loop": Kind("error", True, "memories that lie below themselves", _REPAIR),
+    "path": Kind("error", True, "memories whose path or depth does not follow from their parents", _REPAIR),
+    "counter": Kind("error", True, "wrong counter of memories", _REPAIR),
+    "values": Kind("error", True, "memories with a value out of its range", _REPAIR),
+    "metadata": Kind("error", True, "contents whose metadata is not a JSON object", _REPAIR),
+    "revision": Kind("error", True, "memories whose current content is not their own or is missing", _REPAIR),
+    "derived": Kind("error", True, "memories whose hash, length or speaker does not follow from the content", _REPAIR),
+    "lexical": Kind("error", True, "entries of the lexical index that are missing, extra or wrong", _REPAIR),
+    "task": Kind("error", True, "tasks without a status, or statuses of what is no task", _REPAIR),
+    "active": Kind("error", True, "active pointers to what is gone, not live, or no task", _REPAIR),
+    # The vectors
+    "embedding": Kind("error", True, "memories whose vector is damaged, incomplete, or of another content", _REPAIR),
+    "unembedded": Kind("error", True, "memories without a vector that nothing will give one", _REPAIR),
+    "outbox": Kind("error", True, "requests to index what is not there", _REPAIR),
+    "stuck": Kind("warning", True, "memories whose vector could not be made", "run repair() or flush() to try again"),
+    "chroma_files": Kind("warning", True, "damaged vector index; searching goes on without it", _REPAIR),
+    "chroma_missing": Kind("warning", True, "vectors that Chroma lacks", _REPAIR),
+    "chroma_extra": Kind("warning", True, "vectors that Chroma should not have", _REPAIR),
+}
+
+
+def finding(kind: str, namespace: Namespace | None, count: int, ids: tuple[str, ...] = (), detail: str = "") -> Finding:
+    """A finding of a kind of KINDS; ``detail`` says more than the number does."""
+    known = KINDS[kind]
+    message = f"{count} {known.says}" + (f": {detail}" if detail else "")
+    return Finding(kind, known.severity, namespace, count, ids[:SHOWN_IDS], message, known.repairable, known.fix)

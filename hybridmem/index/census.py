@@ -53,7 +53,9 @@ def take(directory: Path, *, opening: bool) -> Census:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=health.CHILD_SECONDS, check=False
         )
-        said: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {"problem": "the files cannot be read"}
+        said: dict[str, Any] = (
+            json.loads(done.stdout) if done.returncode == 0 else {"problem": "the files cannot be read"}
+        )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return Census(f"the files cannot be read: {error}", {})
     if said["problem"] is not None:

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +71,13 @@ def share(directory: Path, user: object) -> Projection:
             found = _registry[key] = Projection(directory, key)
         found.users.add(user)
         return found
+
+
+def at_hand(directory: Path) -> Projection:
+    """The projection that this process has of a store, or one that is for looking only."""
+    with _registry_guard:
+        key = os.path.realpath(directory)
+        return _registry.get(key) or Projection(directory, key)
 
 
 class Projection:
@@ -150,6 +159,52 @@ class Projection:
             except IndexUnavailable as error:
                 self._rebuild(connections, error)
                 raise
+
+    @contextmanager
+    def at_rest(self) -> Iterator[bool]:
+        """Nobody changes the index while this is held. False: another process has it, and may."""
+        with self._guard:
+            held = self._lock.held
+            try:
+                yield held or self._is_free()
+            finally:
+                if not held:
+                    self._lock.release()
+
+    def _is_free(self) -> bool:
+        """Takes the lock, unless nobody can: to look at an index must not make a lock file."""
+        try:
+            return not self._lock.exists or self._lock.acquire()
+        except IndexUnavailable:  # a read-only disk
+            return True
+
+    def replace(self, connections: Connections, build: Callable[[Path], None]) -> Path | None:
+        """Lets ``build`` make an index in a directory beside, and puts it in the place of this one.
+
+        :return: where the old files are now; None: there were none.
+        :raises IndexUnavailable: another process owns the index, or ``build`` failed; the old one is as it was.
+        """
+        with self._guard:
+            held = self._lock.held
+            self._close_indexes()
+            new = self._directory.with_name(f"{DIRECTORY}.new")
+            try:
+                if not self._lock.acquire():
+                    raise IndexUnavailable("another process has the vector index open; close it, then repair again")
+                shutil.rmtree(new, ignore_errors=True)  # one that was never finished
+                build(new)
+                with connections.write() as tx:
+                    points.set_setting(tx, FILES, None)
+                aside = health.move_aside(self._directory) if os.path.lexists(self._directory) else None
+                new.rename(self._directory)
+            except BaseException as error:
+                if not held:
+                    self._lock.release()
+                if isinstance(error, OSError):
+                    raise IndexUnavailable(f"the new vector index cannot be put in place: {error}") from error
+                raise
+            self.trouble, self._rebuilds = None, 0
+            return aside
 
     def close(self, connections: Connections, user: object) -> None:
         """Gives the share back; the last one closes Chroma and lets other processes have it."""

@@ -1,0 +1,82 @@
+"""How each fault that hybridmem.store.checks finds in SQLite is mended; nothing that is a memory is ever deleted.
+
+What changes a memory or where it hangs is logged as a new operation, like any other write; what is derived (paths,
+counters, terms, vectors) is made again from what it is derived from. A mend that fails is undone by itself and leaves
+its fault to be reported.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from hybridmem.store import checks, mend_rows, mend_tree
+from hybridmem.store.checks import Fault
+from hybridmem.store.mender import Mender
+
+logger = logging.getLogger("hybridmem")
+
+#: How often mending one thing may bring another to light, e.g. a memory brought back whose parent is gone too.
+ROUNDS = 5
+
+#: Kind of fault → its mend, in the order in which they are done: each may build on those before it.
+MENDS: dict[str, Callable[[Mender, Sequence[Fault]], None]] = {
+    "values": mend_rows.values,
+    "metadata": mend_rows.metadata,
+    "lost": mend_tree.bring_back,
+    "revision": mend_rows.revision,
+    "root": mend_tree.root,
+    "parent": mend_tree.hang,
+    "loop": mend_tree.hang,
+    "path": mend_tree.paths,
+    "counter": mend_tree.counter,
+    "unlogged": mend_tree.log_anew,
+    "derived": mend_rows.derived,
+    "lexical": mend_rows.lexical_index,
+    "task": mend_rows.task,
+    "active": mend_rows.active,
+    "embedding": mend_rows.embedding,
+    "outbox": mend_rows.requests,
+    "unembedded": mend_rows.queue,
+    "stuck": mend_rows.retry,
+    "index_files": mend_rows.index_files,
+}
+
+
+def mend(tx: sqlite3.Connection, only: int | None, agent: str, now: int) -> None:
+    """Mends all that can be mended, in the namespace ``only`` or (None) in all. To be called in a write transaction."""
+    # Nodes that come back may refer to each other in any order.
+    tx.execute("PRAGMA defer_foreign_keys = ON")
+    mender = Mender(tx, agent, now)
+    mended: dict[int, Counter[str]] = {}
+    tried: set[Fault] = set()
+    for _ in range(ROUNDS):
+        found = {fault for fault in checks.faults(tx, only) if fault.kind in MENDS}
+        if found <= tried:
+            break
+        tried |= found
+        for kind, how in MENDS.items():
+            faults = [fault for fault in found if fault.kind == kind]
+            if faults and _succeeds(tx, partial(how, mender, faults)):
+                for fault in faults:
+                    if fault.namespace is not None:
+                        mended.setdefault(fault.namespace, Counter())[kind] += 1
+    for space, counts in sorted(mended.items()):
+        mender.record(space, "repair", None, {"mended": dict(counts)})
+
+
+def _succeeds(tx: sqlite3.Connection, step: Callable[[], None]) -> bool:
+    """Does one step, or nothing of it."""
+    tx.execute("SAVEPOINT mend")
+    try:
+        step()
+    except Exception as error:
+        tx.execute("ROLLBACK TO mend")
+        logger.warning("this could not be mended: %s: %s", type(error).__name__, error)
+        return False
+    finally:
+        tx.execute("RELEASE mend")
+    return True
