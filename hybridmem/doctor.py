@@ -24,6 +24,7 @@ from hybridmem.embed.model import Model, choose
 from hybridmem.errors import HybridMemError, IndexUnavailable, NotFound
 from hybridmem.findings import KINDS, SHOWN_IDS, Finding, Report, finding
 from hybridmem.index import census, chroma, health, projection
+from hybridmem.index.nodes import nodes_of, piece_id
 from hybridmem.indexing import Indexer
 from hybridmem.pieces import MOST
 from hybridmem.ports import Embedder, SystemClock
@@ -218,7 +219,7 @@ class _Look:
             held = found.collections.get(chroma.collection_name(names, model[0]), frozenset())
             total += len(held)
             wanted = {
-                projection.piece_id(node_id, piece)
+                piece_id(node_id, piece)
                 for node_id, count in outbox.indexed(conn, space).items()
                 for piece in range(count)
             }
@@ -226,7 +227,7 @@ class _Look:
             extra = {one for one in held - wanted if one // MOST not in waiting}
             for kind, ids in (("chroma_missing", wanted - held), ("chroma_extra", extra)):
                 if ids:
-                    nodes = sorted({one // MOST for one in ids})
+                    nodes = nodes_of(sorted(ids))
                     uids = [key.uid for key in tree.keys(conn, nodes[:SHOWN_IDS])]
                     detail = f"SQLite has {len(wanted)}, Chroma {len(held)}"
                     self._add(kind, names, len(ids), uids, detail)

@@ -67,7 +67,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What findings of one kind have in common; ``says`` follows their number."""
+    """What findings of one kind have in common; their number follows ``says``."""
 
     severity: Severity
     repairable: bool
@@ -120,5 +120,6 @@ KINDS: dict[str, Kind] = {
 def finding(kind: str, namespace: Namespace | None, count: int, ids: tuple[str, ...] = (), detail: str = "") -> Finding:
     """A finding of a kind of KINDS; ``detail`` says more than the number does."""
     known = KINDS[kind]
-    message = f"{count} {known.says}" + (f": {detail}" if detail else "")
+    number = "" if detail and count == 1 else f": {count}"
+    message = known.says + number + (f" ({detail})" if detail else "")
     return Finding(kind, known.severity, namespace, count, ids[:SHOWN_IDS], message, known.repairable, known.fix)

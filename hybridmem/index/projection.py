@@ -6,7 +6,7 @@ killed, or somebody touched them), they are checked from outside before they are
 interpreter. What fails is moved aside, never deleted, and everything is queued again in the outbox.
 
 Chroma holds one vector per piece of a content (hybridmem.pieces), under the number that :func:`piece_id` makes of node
-and piece. That stays in this file: what comes out of it are nodes, each once.
+and piece (hybridmem.index.nodes): what comes out of here are nodes, each once.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ import os
 import shutil
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
 from hybridmem.errors import HybridMemError, IndexUnavailable
 from hybridmem.index import chroma, health
+from hybridmem.index.nodes import NodeIndex, nodes_of, piece_id
 from hybridmem.index.owner import OwnerLock
 from hybridmem.pieces import MOST
 from hybridmem.ports import Vectors
@@ -52,11 +51,6 @@ def _forget_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_in_child)
-
-
-def piece_id(node_id: int, piece: int) -> int:
-    """The id of a piece in the vector index; ``piece`` is below hybridmem.pieces.MOST."""
-    return node_id * MOST + piece
 
 
 def share(directory: Path, user: object) -> Projection:
@@ -92,7 +86,7 @@ class Projection:
         self._key = key
         self._directory = directory / DIRECTORY
         self._lock = OwnerLock(directory / LOCK)
-        self._indexes: dict[str, _Index] = {}
+        self._indexes: dict[str, NodeIndex] = {}
         self._rebuilds = 0
         self._guard = threading.RLock()
 
@@ -264,12 +258,12 @@ class Projection:
             return health.check_structure(self._directory) is None
         return health.healthy(self._directory, keep_open=self._lock.descriptors)
 
-    def _index(self, connections: Connections, namespace: int, model_key: str, dimension: int) -> _Index:
+    def _index(self, connections: Connections, namespace: int, model_key: str, dimension: int) -> NodeIndex:
         with connections.read() as tx:
             name = chroma.collection_name(points.namespaces(tx)[namespace], model_key)
         index = self._indexes.get(name)
         if index is None:
-            index = _Index(chroma.ChromaIndex(self._directory, name, dimension))
+            index = NodeIndex(chroma.ChromaIndex(self._directory, name, dimension))
             try:
                 self._reconcile(connections, namespace, index)
             except BaseException:
@@ -278,13 +272,13 @@ class Projection:
             self._indexes[name] = index  # only now, so that one whose agreement was not reached is opened again
         return index
 
-    def _reconcile(self, connections: Connections, namespace: int, index: _Index) -> None:
+    def _reconcile(self, connections: Connections, namespace: int, index: NodeIndex) -> None:
         """At opening, both ways: what it should hold and does not is queued; what it holds and should not goes."""
         held = index.read()
         with connections.write() as tx:
             counts = outbox.indexed(tx, namespace)
             wanted = {piece_id(node_id, piece) for node_id, count in counts.items() for piece in range(count)}
-            for node_id in _nodes(sorted(wanted - held)):
+            for node_id in nodes_of(sorted(wanted - held)):
                 outbox.queue(tx, namespace, node_id)
             waiting = outbox.pending_ids(tx, namespace)
         extra = {one for one in held - wanted if one // MOST not in waiting}
@@ -321,71 +315,6 @@ class Projection:
                 index.close()
         finally:
             chroma.abandon(self._directory)  # also what an interrupt left open: nobody else here uses the directory
-
-
-class _Index:
-    """The collection of a namespace in terms of nodes: each has one vector or more, and is found by any of them."""
-
-    def __init__(self, index: chroma.ChromaIndex) -> None:
-        self._index = index
-        # Node → how many vectors the collection holds of it, where that is more than one: few have.
-        self._counts: dict[int, int] = {}
-
-    def read(self) -> set[int]:
-        """Every piece in the collection. To be called once, before anything else."""
-        held = self._index.ids()
-        for one in held:
-            if one % MOST:
-                node_id = one // MOST
-                self._counts[node_id] = max(self._counts.get(node_id, 1), one % MOST + 1)
-        return held
-
-    def replace(self, vectors: dict[int, Vectors]) -> None:
-        """Nodes with all their vectors, (p, d) each; the pieces that a node has no more go."""
-        if not vectors:
-            return
-        self._index.delete(
-            [
-                piece_id(node_id, piece)
-                for node_id, rows in vectors.items()
-                for piece in range(len(rows), self._counts.get(node_id, 1))
-            ]
-        )
-        ids = [piece_id(node_id, piece) for node_id, rows in vectors.items() for piece in range(len(rows))]
-        self._index.upsert(ids, np.concatenate(list(vectors.values())))
-        for node_id, rows in vectors.items():
-            self._counts.pop(node_id, None)
-            if len(rows) > 1:
-                self._counts[node_id] = len(rows)
-
-    def delete(self, nodes: Iterable[int]) -> None:
-        """Removes nodes with all their vectors; unknown ones are ignored."""
-        nodes = list(nodes)
-        self.delete_pieces([piece_id(node, piece) for node in nodes for piece in range(self._counts.get(node, 1))])
-        for node in nodes:
-            self._counts.pop(node, None)
-
-    def delete_pieces(self, ids: Sequence[int]) -> None:
-        """Removes single vectors that no node should have."""
-        self._index.delete(ids)
-
-    def query(self, vector: Vectors, k: int) -> list[int]:
-        """The ``k`` nearest nodes, each once, in the order of their best pieces."""
-        most = k + sum(self._counts.values()) - len(self._counts)  # so many vectors always belong to k nodes
-        wanted = k
-        while True:
-            found = _nodes(self._index.query(vector, wanted)[0])
-            if len(found) >= k or wanted >= most:
-                return found[:k]
-            wanted = min(most, 2 * wanted)
-
-    def close(self) -> None:
-        self._index.close()
-
-
-def _nodes(pieces: Iterable[int]) -> list[int]:
-    """The nodes that pieces belong to, each once, in order."""
-    return list(dict.fromkeys(one // MOST for one in pieces))
 
 
 def _within(items: Sequence[outbox.Pending], counts: dict[int, int], limit: int) -> list[outbox.Pending]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from hybridmem.errors import IndexUnavailable
 from hybridmem.index import chroma
-from hybridmem.index.projection import piece_id
+from hybridmem.index.nodes import piece_id
 from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
 
