@@ -2,7 +2,8 @@
 
 verify() looks at one state of the store, from outside and read-only, so that it works on what Memory.open() refuses: at
 the database itself (hybridmem.store.snapshot), at everything in it that can be recomputed (hybridmem.store.checks), and
-at the ids that Chroma holds (hybridmem.index.census: in a child process, since torn files can crash an interpreter).
+at what Chroma's files hold (hybridmem.index.census: Chroma itself opens them in a child process only, and a copy of
+them, since torn files can crash an interpreter).
 
 repair() mends what verify() reports (hybridmem.store.mends: one transaction, nothing that is a memory is deleted),
 makes Chroma anew beside the old files and swaps, and lets the model embed what has no vector. What cannot be mended is
@@ -118,10 +119,12 @@ def mend(write: Callable[[], Transaction], indexer: Indexer, agent: str, now: in
     aside: list[str] = []
     if kinds & HOPELESS:
         return before
-    if kinds & mends.MENDS.keys() or "schema" in kinds:
+    if kinds & mends.KINDS or "schema" in kinds:
         with write() as tx:
             mends.mend(tx, _namespace_id(tx, before.namespace), agent, now)
     try:
+        if "settings" in kinds:  # whose vectors these are is not known
+            raise IndexUnavailable("the settings cannot be read")
         if kinds & OF_CHROMA:
             old = indexer.rebuild()
             aside += [str(old)] if old is not None else []
@@ -205,9 +208,9 @@ class _Look:
         if model is None:
             return
         index = self._directory / projection.DIRECTORY
-        in_use = projection.at_hand(self._directory).is_open
+        is_open = projection.at_hand(self._directory).is_open
         try:
-            found = census.take(index, opening=not in_use and left != health.file_state(index))
+            found = census.take(index, is_open=is_open, is_doubtful=left != health.file_state(index))
         except IndexUnavailable as error:
             self.notes.append(f"what Chroma holds was not compared: {error}")
             return

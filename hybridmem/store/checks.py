@@ -272,7 +272,10 @@ def _logged(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
 
 def _embeddings(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
     """Vectors of the right length, pieces complete, of the content that is current, in the right namespace."""
-    known = model(tx)
+    try:
+        known = model(tx)
+    except ValueError:  # a fault of the settings
+        return
     sql = f"""SELECT e.id, n.namespace_id, n.id, e.vector FROM embedding e JOIN node n ON n.id = e.node_id
         WHERE {_WITHIN} AND e.id > ? ORDER BY e.id LIMIT ?"""
     bad = {

@@ -71,13 +71,11 @@ def root(mender: Mender, faults: Sequence[Fault]) -> None:
         ).fetchall()
         for (node_id,) in others:
             key = tree.by_id(mender.tx, node_id)
-            said = mender.said(space, [key.uid]).get(key.uid, {})
-            type_ = said.get("type", "note")
-            if type_ == ROOT_TYPE:
-                type_ = "note"
-            version = mender.changed(key, type=type_)
-            if said:  # otherwise all of it is logged anew
-                mender.record(space, "update", key.uid, {"version": version, "type": type_})
+            said = mender.said(space, [key.uid]).get(key.uid, {}).get("type")
+            if said not in (None, ROOT_TYPE):  # so nothing changes that the log does not say
+                mender.tx.execute("UPDATE node SET type = ? WHERE id = ?", (said, node_id))
+            else:
+                mender.record(space, "update", key.uid, {"version": mender.changed(key, type="note"), "type": "note"})
     hang(mender, faults)
 
 

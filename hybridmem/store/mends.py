@@ -19,31 +19,24 @@ from hybridmem.store.mender import Mender
 
 logger = logging.getLogger("hybridmem")
 
-#: How often mending one thing may bring another to light, e.g. a memory brought back whose parent is gone too.
-ROUNDS = 5
-
-#: Kind of fault → its mend, in the order in which they are done: each may build on those before it.
-MENDS: dict[str, Callable[[Mender, Sequence[Fault]], None]] = {
-    "values": mend_rows.values,
-    "metadata": mend_rows.metadata,
-    "lost": mend_tree.bring_back,
-    "revision": mend_rows.revision,
-    "root": mend_tree.root,
-    "parent": mend_tree.hang,
-    "loop": mend_tree.hang,
-    "path": mend_tree.paths,
-    "counter": mend_tree.counter,
-    "unlogged": mend_tree.log_anew,
-    "derived": mend_rows.derived,
-    "lexical": mend_rows.lexical_index,
-    "task": mend_rows.task,
-    "active": mend_rows.active,
-    "embedding": mend_rows.embedding,
-    "outbox": mend_rows.requests,
-    "unembedded": mend_rows.queue,
-    "stuck": mend_rows.retry,
-    "index_files": mend_rows.index_files,
-}
+#: Kind of fault → its mend, in stages: each builds on what those before it have mended, and may find less to do.
+STAGES: tuple[dict[str, Callable[[Mender, Sequence[Fault]], None]], ...] = (
+    {"values": mend_rows.values, "metadata": mend_rows.metadata, "lost": mend_tree.bring_back},
+    {"revision": mend_rows.revision, "root": mend_tree.root},
+    {"parent": mend_tree.hang, "loop": mend_tree.hang},
+    {"path": mend_tree.paths, "counter": mend_tree.counter, "task": mend_rows.task},
+    {"unlogged": mend_tree.log_anew, "derived": mend_rows.derived, "active": mend_rows.active},
+    {
+        "lexical": mend_rows.lexical_index,
+        "embedding": mend_rows.embedding,
+        "outbox": mend_rows.requests,
+        "unembedded": mend_rows.queue,
+        "stuck": mend_rows.retry,
+        "index_files": mend_rows.index_files,
+    },
+)
+#: The kinds that are mended here.
+KINDS = frozenset(kind for stage in STAGES for kind in stage)
 
 
 def mend(tx: sqlite3.Connection, only: int | None, agent: str, now: int) -> None:
@@ -53,13 +46,11 @@ def mend(tx: sqlite3.Connection, only: int | None, agent: str, now: int) -> None
     mender = Mender(tx, agent, now)
     mended: dict[int, Counter[str]] = {}
     tried: set[Fault] = set()
-    for _ in range(ROUNDS):
-        found = {fault for fault in checks.faults(tx, only) if fault.kind in MENDS}
-        if found <= tried:
-            break
-        tried |= found
-        for kind, how in MENDS.items():
+    while found := {fault for fault in checks.faults(tx, only) if fault.kind in KINDS} - tried:
+        stage = next(one for one in STAGES if any(fault.kind in one for fault in found))
+        for kind, how in stage.items():
             faults = [fault for fault in found if fault.kind == kind]
+            tried.update(faults)
             if faults and _succeeds(tx, partial(how, mender, faults)):
                 for fault in faults:
                     if fault.namespace is not None:
