@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         ResumePoint,
         ScoreDetails,
         SearchResult,
+        StateChange,
         Stats,
         Task,
     )
@@ -68,6 +69,7 @@ __all__ = [
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
+    "StateChange",
     "Stats",
     "StoreBusy",
     "StoreClosed",

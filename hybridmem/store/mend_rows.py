@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hybridmem.store import checks, lexical, log, outbox, points, tree
 from hybridmem.store.checks import EARLIEST, LATEST, Fault, spoken
-from hybridmem.store.mender import Mender, by_space, ids_of
+from hybridmem.store.mender import REPLAYED, Mender, by_space, ids_of
 from hybridmem.store.rows import Key, content_key, dump
 from hybridmem.text import terms
 from hybridmem.types import ROOT_TYPE, STATES, TASK_TYPE
@@ -20,44 +20,42 @@ INDEX_FILES = "index_files"
 
 
 def values(mender: Mender, faults: Sequence[Fault]) -> None:
-    """A number out of its range becomes the nearest in it, an unknown state ``live``, an empty type ``note``."""
+    """What the log says; where it does not say all, the nearest value in the range, state ``live``, type ``note``."""
     for space, wrong in by_space(faults).items():
-        for node_id in ids_of(wrong):
-            row = mender.tx.execute(
-                """SELECT importance, confidence, uses, pinned, state, type, version, created_at, updated_at, active_at
-                FROM node WHERE id = ?""",
-                (node_id,),
-            ).fetchone()
-            given = dict(
-                zip(
-                    (
-                        "importance", "confidence", "uses", "pinned", "state", "type", "version", "created_at",
-                        "updated_at", "active_at",
-                    ),
-                    row,
-                    strict=True,
-                )
-            )  # fmt: skip
-            right: dict[str, Any] = {
-                "importance": min(max(given["importance"], 0.0), 1.0),
-                "confidence": min(max(given["confidence"], 0.0), 1.0),
-                "uses": max(given["uses"], 0),
-                "pinned": int(bool(given["pinned"])),
-                "state": given["state"] if given["state"] in STATES else "live",
-                "type": given["type"] or "note",
-                "version": max(given["version"], 1),
-            }
-            times = {
-                name: min(max(given[name], EARLIEST), LATEST) for name in ("created_at", "updated_at", "active_at")
-            }
-            mender.tx.execute(
-                """UPDATE node SET importance = ?, confidence = ?, uses = ?, pinned = ?, state = ?, type = ?,
-                    version = ?, created_at = ?, updated_at = ?, active_at = ? WHERE id = ?""",
-                (*right.values(), *times.values(), node_id),
-            )
-            key = tree.by_id(mender.tx, node_id)
-            changes = {name: value for name, value in right.items() if value != given[name] and name != "version"}
-            mender.record(space, "update", key.uid, {"version": mender.changed(key), **changes})
+        keys = tree.keys(mender.tx, ids_of(wrong))
+        replayed, is_whole = mender.replayed(space, [key.uid for key in keys])
+        for key in keys:
+            columns = replayed.get(key.uid, {})
+            if is_whole and columns:
+                _set(mender, key, {name: columns[name] for name in REPLAYED if key.type != ROOT_TYPE or name != "type"})
+            else:
+                _clamp(mender, space, key)
+
+
+def _set(mender: Mender, key: Key, columns: Mapping[str, Any]) -> None:
+    names = ", ".join(f"{name} = ?" for name in columns)
+    mender.tx.execute(f"UPDATE node SET {names} WHERE id = ?", (*columns.values(), key.id))
+
+
+def _clamp(mender: Mender, space: int, key: Key) -> None:
+    row = mender.tx.execute(f"SELECT {', '.join(REPLAYED)} FROM node WHERE id = ?", (key.id,)).fetchone()
+    given = dict(zip(REPLAYED, row, strict=True))
+    right: dict[str, Any] = {
+        "importance": min(max(given["importance"], 0.0), 1.0),
+        "confidence": min(max(given["confidence"], 0.0), 1.0),
+        "uses": max(given["uses"], 0),
+        "pinned": int(bool(given["pinned"])),
+        "state": given["state"] if given["state"] in STATES else "live",
+        "type": given["type"] or "note",
+        "created_at": min(max(given["created_at"], EARLIEST), LATEST),
+    }
+    _set(mender, key, {
+        "version": max(given["version"], 1),
+        **{name: min(max(given[name], EARLIEST), LATEST) for name in ("updated_at", "active_at")},
+    })  # fmt: skip
+    mender.change(
+        space, tree.by_id(mender.tx, key.id), **{name: one for name, one in right.items() if one != given[name]}
+    )
 
 
 def metadata(mender: Mender, faults: Sequence[Fault]) -> None:
@@ -86,9 +84,10 @@ def revision(mender: Mender, faults: Sequence[Fault]) -> None:
             (found,) = mender.tx.execute(
                 "SELECT id FROM revision WHERE node_id = ? ORDER BY id = ? DESC, id DESC LIMIT 1", (key.id, logged)
             ).fetchone()
-            mender.tx.execute("UPDATE node SET revision_id = ? WHERE id = ?", (found, key.id))
-            if found != logged:
-                mender.record(space, "update", key.uid, {"version": mender.changed(key), "revision": found})
+            if found == logged:  # nothing changes that the log does not say
+                mender.tx.execute("UPDATE node SET revision_id = ? WHERE id = ?", (found, key.id))
+            else:
+                mender.change(space, key, revision_id=found)
             _embed_again(mender, space, key)
 
 
@@ -140,9 +139,10 @@ def task(mender: Mender, faults: Sequence[Fault]) -> None:
                 points.set_task(mender.tx, key, **values)
                 mender.record(space, "task.import", key.uid, {"version": key.version, **values})
             if key.type != TASK_TYPE:
-                mender.tx.execute("UPDATE node SET type = ? WHERE id = ?", (TASK_TYPE, key.id))
-                if said.get("type") != TASK_TYPE:
-                    mender.record(space, "update", key.uid, {"version": mender.changed(key), "type": TASK_TYPE})
+                if said.get("type") == TASK_TYPE:
+                    mender.tx.execute("UPDATE node SET type = ? WHERE id = ?", (TASK_TYPE, key.id))
+                else:
+                    mender.change(space, key, type=TASK_TYPE)
 
 
 def active(mender: Mender, faults: Sequence[Fault]) -> None:
@@ -154,7 +154,7 @@ def active(mender: Mender, faults: Sequence[Fault]) -> None:
             now = (None if is_task else task_id, None if is_node else node_id)
             points.set_active(tx, space, agent, *now)
             task, node = (tree.by_id(tx, one).uid if one is not None else None for one in now)
-            mender.record(space, "repair", None, {"active": {agent: [task, node]}})
+            mender.record(space, log.REPAIR, None, {"nodes": [], "active": {agent: [task, node]}})
             sequence, digest = log.head(tx, space)
             points.add_checkpoint(
                 tx, space, label=None, reason="repair", sequence=sequence, at=mender.now, agent=agent,

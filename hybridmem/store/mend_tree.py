@@ -6,13 +6,13 @@ The log says where everything was put last, so what was edited behind its back g
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hybridmem.store import points, tree
 from hybridmem.store.checks import Fault
 from hybridmem.store.mender import Mender, by_space, ids_of
-from hybridmem.store.rows import content_key, new_uid
+from hybridmem.store.rows import new_uid
 from hybridmem.store.shape import leads_to, levels, loops
 from hybridmem.types import ROOT_TYPE
 
@@ -20,36 +20,37 @@ from hybridmem.types import ROOT_TYPE
 def bring_back(mender: Mender, faults: Sequence[Fault]) -> None:
     """Memories that the log knows and the tree has not, as the log last had them, under the ids that they had."""
     for space, lost in by_space(faults).items():
-        said = mender.said(space, {fault.uid for fault in lost if fault.uid is not None})
-        back = [uid for uid, values in said.items() if _insert(mender.tx, space, uid, values)]
-        for uid in back:
-            above = tree.find(mender.tx, space, said[uid].get("parent") or "")
-            # One whose parent is gone too has none for now, which the next round mends.
-            mender.tx.execute(
-                "UPDATE node SET parent_id = ? WHERE namespace_id = ? AND uid = ?",
-                (above.id if above else None, space, uid),
-            )
+        _revive(mender, space, {fault.uid for fault in lost if fault.uid is not None})
 
 
-def _insert(tx: sqlite3.Connection, space: int, uid: str, values: Mapping[str, Any]) -> bool:
-    """A node by what the log says of it. False: its content is gone, or another node has its place."""
+def _revive(mender: Mender, space: int, uids: Iterable[str]) -> None:
+    """Takes nodes from a tree that is rebuilt from the log. One whose content is gone too stays lost."""
+    parents: dict[str, str | None] = {}
+    found, _ = mender.replayed(space, uids)
+    for uid, values in found.items():
+        parent, revision = values.pop("parent"), values.pop("revision_id")
+        if _insert(mender.tx, space, uid, revision, values):
+            parents[uid] = parent
+    for uid, above in parents.items():
+        key = tree.find(mender.tx, space, above) if above is not None else None
+        # One whose parent is gone too has none for now, which the next stage mends.
+        mender.tx.execute(
+            "UPDATE node SET parent_id = ? WHERE namespace_id = ? AND uid = ?", (key.id if key else None, space, uid)
+        )
+
+
+def _insert(tx: sqlite3.Connection, space: int, uid: str, revision: int, values: Mapping[str, Any]) -> bool:
+    """A node by what the log says of it. False: its content is not there, or another node has its place."""
     row = tx.execute(
-        """SELECT r.node_id, r.content FROM revision r WHERE r.id = ? AND r.node_id NOT IN (SELECT id FROM node)""",
-        (values.get("revision"),),
+        "SELECT node_id FROM revision WHERE id = ? AND node_id NOT IN (SELECT id FROM node)", (revision,)
     ).fetchone()
     if row is None:
         return False
     tx.execute(
-        """INSERT INTO node (id, namespace_id, uid, path, depth, type, revision_id, content_key, importance, confidence,
-            uses, pinned, state, version, agent, created_at, updated_at, active_at)
-        VALUES (?, ?, ?, '', 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        (
-            row[0], space, uid, values.get("type", "note"), values["revision"], content_key(row[1]),
-            values.get("importance", 0.5), values.get("confidence", 0.5), values.get("uses", 0),
-            int(values.get("pinned", 0)), values.get("state", "live"), values.get("version", 1), values["agent"],
-            values["created_at"], values["last"], values["last"],
-        ),
-    )  # fmt: skip
+        f"""INSERT INTO node (id, namespace_id, uid, revision_id, path, depth, content_key, {", ".join(values)})
+        VALUES (?, ?, ?, ?, '', 0, '', {", ".join("?" * len(values))})""",
+        (row[0], space, uid, revision, *values.values()),
+    )
     return True
 
 
@@ -75,7 +76,7 @@ def root(mender: Mender, faults: Sequence[Fault]) -> None:
             if said not in (None, ROOT_TYPE):  # so nothing changes that the log does not say
                 mender.tx.execute("UPDATE node SET type = ? WHERE id = ?", (said, node_id))
             else:
-                mender.record(space, "update", key.uid, {"version": mender.changed(key, type="note"), "type": "note"})
+                mender.change(space, key, type="note")
     hang(mender, faults)
 
 
@@ -89,9 +90,10 @@ def _make_root(mender: Mender, space: int) -> int:
     found = tree.find(mender.tx, space, uid)
     if found is not None:
         return found.id
-    values = mender.said(space, [uid]).get(uid, {})
-    if values and _insert(mender.tx, space, uid, {**values, "type": ROOT_TYPE}):
-        return tree.key(mender.tx, space, uid).id
+    _revive(mender, space, [uid])
+    found = tree.find(mender.tx, space, uid)
+    if found is not None:
+        return found.id
     name = "/".join(points.namespaces(mender.tx)[space])
     root, revision = tree.insert(
         mender.tx, space, None, uid=uid, type=ROOT_TYPE, content=name, structured=False, metadata={}, importance=0.5,
@@ -104,7 +106,7 @@ def _make_root(mender: Mender, space: int) -> int:
 
 def hang(mender: Mender, faults: Sequence[Fault]) -> None:
     """Whatever does not lead to the root goes back where the log last had it, or else right under the root. What goes
-    back is as the log says, so there is nothing to log; what goes elsewhere is a move like any other."""
+    back is as the log says, so there is nothing to log."""
     for space in by_space(faults):
         root, parents, uids = mender.shape(space)
         astray = [one for one, parent in parents.items() if one != root and (parent is None or parent not in parents)]
@@ -128,8 +130,7 @@ def hang(mender: Mender, faults: Sequence[Fault]) -> None:
 def _place(mender: Mender, space: int, node_id: int, parent: int, *, is_news: bool) -> None:
     mender.tx.execute("UPDATE node SET parent_id = ? WHERE id = ?", (parent, node_id))
     if is_news:
-        key, above = tree.by_id(mender.tx, node_id), tree.by_id(mender.tx, parent)
-        mender.record(space, "move", key.uid, {"version": mender.changed(key), "parent": above.uid})
+        mender.change(space, tree.by_id(mender.tx, node_id), parent=tree.by_id(mender.tx, parent).uid)
 
 
 def paths(mender: Mender, faults: Sequence[Fault]) -> None:
@@ -170,7 +171,9 @@ def log_anew(mender: Mender, faults: Sequence[Fault]) -> None:
                 "revision", "parent", "type", "importance", "confidence", "uses", "pinned", "state", "version", "agent",
                 "created_at", "updated_at", "active_at",
             )  # fmt: skip
-            mender.record(space, "add", key.uid, dict(zip(names, row, strict=True)))
+            values = dict(zip(names, row, strict=True))
+            mender.record(space, "add", key.uid, values)
+            tree.touch(mender.tx, {key.path: values["active_at"]})
             task = points.task(mender.tx, key)
             if task is not None:
                 mender.record(space, "task.import", key.uid, {"version": key.version, **as_payload(task)})

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from hybridmem.store import checks, mend_rows, mend_tree
+from hybridmem.store import checks, log, mend_rows, mend_tree
 from hybridmem.store.checks import Fault
 from hybridmem.store.mender import Mender
 
@@ -56,7 +56,7 @@ def mend(tx: sqlite3.Connection, only: int | None, agent: str, now: int) -> None
                     if fault.namespace is not None:
                         mended.setdefault(fault.namespace, Counter())[kind] += 1
     for space, counts in sorted(mended.items()):
-        mender.record(space, "repair", None, {"mended": dict(counts)})
+        mender.record(space, log.REPAIR, None, {"nodes": [], "mended": dict(counts)})
 
 
 def _succeeds(tx: sqlite3.Connection, step: Callable[[], None]) -> bool:
