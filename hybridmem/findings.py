@@ -90,6 +90,9 @@ KINDS: dict[str, Kind] = {
     # The log
     "log": Kind("error", False, "operation log that was edited", "restore a backup if it matters; nothing mends it"),
     "checkpoint": Kind("error", False, "checkpoints that contradict the log", "do not restore them"),
+    "replay": Kind(
+        "error", False, "differences between the tree and what the log says of it", "restore a backup if they matter"
+    ),
     "lost": Kind("error", True, "memories that the log knows and the tree has not", _REPAIR),
     "contentless": Kind("error", False, "memories whose content is nowhere in the database", _RESTORE),
     "unlogged": Kind("error", True, "memories that the log does not know", _REPAIR),

@@ -31,7 +31,7 @@ class RecoveryVerbs:
         checkpoint, and whether the last run of this agent was interrupted."""
         return self._recovery.resume()
 
-    def verify(self) -> Report:
+    def verify(self, *, replay: bool = False) -> Report:
         """Recomputes all that can be recomputed about this namespace, and compares; changes nothing.
 
         The tree (root, parents, loops, paths, counter), the log (chain, checkpoints, every memory in it), what is
@@ -39,11 +39,12 @@ class RecoveryVerbs:
         ways; and SQLite's own check of the file. Nothing is told of other namespaces: ``hybridmem.verify(path)`` and
         ``hybridmem doctor`` look at all of a store, also at one that cannot be opened.
 
+        :param replay: also rebuild the tree from the log and compare every field; see :func:`hybridmem.verify`.
         :return: ``report.ok``, ``report.findings`` (each with the number, the first ids and what to do) and counts.
             Memories that wait for their vector are counted as pending, and are no fault.
         """
         self._workspace.connections.check()
-        return doctor.verify(self._workspace.directory, namespace=self._workspace.namespace)
+        return doctor.verify(self._workspace.directory, namespace=self._workspace.namespace, replay=replay)
 
     def repair(self) -> Report:
         """Mends what :meth:`verify` finds in this namespace; see :func:`hybridmem.repair` for all of a store.

@@ -61,16 +61,17 @@ def edit(store: Path, sql: str, ids: Mapping[str, str]) -> None:
 @dataclass(frozen=True)
 class Damage:
     """``sql`` damages the store of :func:`make`; verify finds exactly ``kinds``, repair leaves exactly ``left``.
-    ``restored`` says whether the memories are as before after the repair; those that are still there if not."""
+    ``restored``: after the repair every memory is as before. ``agrees``: the tree is what the log says then."""
 
     sql: str
     kinds: frozenset[str]
     left: frozenset[str] = frozenset()
     restored: bool = True
+    agrees: bool = True
 
 
-def _damage(sql: str, kinds: str, left: str = "", *, restored: bool = True) -> Damage:
-    return Damage(sql, frozenset(kinds.split()), frozenset(left.split()), restored)
+def _damage(sql: str, kinds: str, left: str = "", *, restored: bool = True, agrees: bool = True) -> Damage:
+    return Damage(sql, frozenset(kinds.split()), frozenset(left.split()), restored, agrees)
 
 
 DAMAGES: dict[str, Damage] = {
@@ -160,7 +161,7 @@ DAMAGES: dict[str, Damage] = {
         "UPDATE active SET node_id = 99999 WHERE namespace_id = 1", "active", restored=False
     ),
     "an active node that is archived": _damage(
-        "UPDATE node SET state = 'archived' WHERE id = {last}", "active chroma_extra", restored=False
+        "UPDATE node SET state = 'archived' WHERE id = {last}", "active chroma_extra", restored=False, agrees=False
     ),
     "an edited entry of the log": _damage(
         "UPDATE operation SET payload = '{}' WHERE namespace_id = 1 AND sequence = 3", "log", "log"

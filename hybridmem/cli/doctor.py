@@ -35,6 +35,9 @@ def doctor(
         typer.Argument(metavar="[PATH]", help="The directory of the store, instead of --store."),
     ] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Mend what is found. No memory is ever deleted.")] = False,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Also rebuild the tree from the log, and compare every field.")
+    ] = False,
 ) -> Reply:
     """Check a store, all namespaces of it, and with --fix mend it.
 
@@ -47,7 +50,10 @@ def doctor(
 
     store = Path(path) if path is not None else options.path
     with _busy(f"checking {store}" if not fix else f"checking and mending {store}"):
-        found = doctors.repair(store, config=options.configuration()) if fix else doctors.verify(store)
+        if fix:
+            found = doctors.repair(store, config=options.configuration(), replay=replay)
+        else:
+            found = doctors.verify(store, replay=replay)
     exit_code = 0 if found.ok else FOUND
     return Reply(found.to_dict(), lambda screen: _print(screen, found), found.notes, exit_code)
 
