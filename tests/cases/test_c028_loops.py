@@ -22,9 +22,7 @@ OpenMemory = Callable[..., Memory]
 #: Which node gets which parent by raw SQL, among task → a → b → c and, beside it, d.
 LOOPS = {
     "its own parent": {"a": "a"},
-    "two": {"a": "b"},
     "three": {"a": "c"},
-    "a leaf": {"c": "c"},
     "two loops": {"a": "b", "d": "d"},
     "the task in it": {"task": "c"},
 }
