@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hybridmem.backup_restore import restore_backup
     from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
     from hybridmem.config import Config
+    from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
         ConfigError,
         Conflict,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         StoreTooNew,
         TaskClaimed,
     )
+    from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
     from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
     from hybridmem.types import (
@@ -58,6 +60,7 @@ __all__ = [
     "Context",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "Finding",
     "HistoryEntry",
     "Hit",
     "HybridMemError",
@@ -69,6 +72,7 @@ __all__ = [
     "NodeChange",
     "NotFound",
     "Operation",
+    "Report",
     "RerankerUnavailable",
     "RestoreReport",
     "RestoredBackup",
@@ -85,13 +89,15 @@ __all__ = [
     "Task",
     "TaskClaimed",
     "__version__",
+    "repair",
     "restore_backup",
+    "verify",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
-    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.config",
-    "hybridmem.memory", "hybridmem.backup_restore",
+    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.findings",
+    "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
 )  # fmt: skip
 
 

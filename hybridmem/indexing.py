@@ -14,6 +14,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from hybridmem.embed import checked
 from hybridmem.embed.model import Model, Recorded
 from hybridmem.errors import EmbeddingUnavailable, HybridMemError, IndexUnavailable, StoreClosed
 from hybridmem.index import projection
+from hybridmem.index.rebuild import build
 from hybridmem.pieces import pieces
 from hybridmem.ports import Vectors
 from hybridmem.store import outbox
@@ -137,6 +140,18 @@ class Indexer:
                 break
         with self._connections.read() as tx:
             return outbox.waiting(tx)
+
+    def rebuild(self) -> Path | None:
+        """Makes the vector index anew from the vectors in SQLite, beside the old one, and puts it in its place.
+
+        :return: where the old files are now; None: there were none.
+        :raises IndexUnavailable: another process owns the index, or Chroma cannot be used; nothing has changed.
+        """
+        recorded = self._model.recorded()
+        if recorded is None:
+            raise IndexUnavailable("nothing is embedded yet")
+        make = partial(build, self._connections, recorded.key, recorded.identity.dimension)
+        return self._projection().replace(self._connections, make)
 
     def embed_pending(self, namespace: int, limit: int) -> None:
         """Embeds waiting nodes of a namespace now, so that a search sees them; leaves Chroma alone.

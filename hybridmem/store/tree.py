@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hybridmem.errors import Conflict, InvalidInput, NotFound
+from hybridmem.errors import Conflict, InvalidInput, NotFound, StoreDamaged
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, content_key, dump, subtree_range, to_node
 from hybridmem.types import Node, State
 
@@ -214,7 +214,11 @@ def repeat(tx: sqlite3.Connection, parent: Key, type: str, content: str, structu
 
 
 def node(tx: sqlite3.Connection, key: Key) -> Node:
-    return to_node(tx.execute(f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.id = ?", (key.id,)).fetchone())
+    """:raises StoreDamaged: its content is gone."""
+    row = tx.execute(f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.id = ?", (key.id,)).fetchone()
+    if row is None:
+        raise StoreDamaged(f"{key.uid}: its content is not in the database; hybridmem doctor says what can be done")
+    return to_node(row)
 
 
 def nodes(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Node]:
@@ -266,10 +270,10 @@ def children(tx: sqlite3.Connection, key: Key, *, offset: int = 0, limit: int | 
 
 
 def ancestors(tx: sqlite3.Connection, key: Key) -> list[Node]:
-    """The chain root → parent."""
+    """The chain root → parent; without what is missing in a damaged store."""
     ids = path_ids(key.path)[:-1]
     found = nodes(tx, ids)
-    return [found[id_] for id_ in ids]
+    return [found[id_] for id_ in ids if id_ in found]
 
 
 def walk(tx: sqlite3.Connection, key: Key, *, after: str = "", limit: int = 500) -> list[tuple[str, Node]]:
@@ -329,7 +333,7 @@ def parents(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Key]:
     """The parent of each of these nodes; the root has none."""
     above = {key.id: key.parent_id for key in keys(tx, ids) if key.parent_id is not None}
     found = {key.id: key for key in keys(tx, sorted(set(above.values())))}
-    return {node_id: found[parent_id] for node_id, parent_id in above.items()}
+    return {node_id: found[parent_id] for node_id, parent_id in above.items() if parent_id in found}
 
 
 def titles(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
@@ -341,7 +345,7 @@ def titles(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, .
         (dump(sorted({one for chain in chains.values() for one in chain})),),
     ).fetchall()
     named = {row[0]: title(row[1]) for row in rows}
-    return {node_id: tuple(named[one] for one in chain) for node_id, chain in chains.items()}
+    return {node_id: tuple(named[one] for one in chain if one in named) for node_id, chain in chains.items()}
 
 
 def title(content: str) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from hybridmem.errors import IndexUnavailable
 from hybridmem.index import ChromaIndex, check_structure, healthy, move_aside, opens_in_child
-from hybridmem.index.health import HEADER
+from hybridmem.index.hnsw import HEADER
 
 DIMENSION = 16
 COUNT = 1_500
