@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
     from hybridmem.config import Config
     from hybridmem.errors import (
         ConfigError,
@@ -25,33 +26,25 @@ if TYPE_CHECKING:
         StoreDamaged,
         StoreFull,
         StoreTooNew,
+        TaskClaimed,
     )
     from hybridmem.memory import Memory
-    from hybridmem.types import (
-        Checkpoint,
-        Context,
-        Hit,
-        ImportReport,
-        Node,
-        Operation,
-        ResumePoint,
-        ScoreDetails,
-        SearchResult,
-        StateChange,
-        Stats,
-        Task,
-    )
+    from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
+    from hybridmem.types import Checkpoint, Claim, ImportReport, Node, Operation, ResumePoint, StateChange, Stats, Task
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Change",
     "Checkpoint",
+    "Claim",
     "Config",
     "ConfigError",
     "Conflict",
     "Context",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "HistoryEntry",
     "Hit",
     "HybridMemError",
     "ImportReport",
@@ -59,9 +52,11 @@ __all__ = [
     "InvalidInput",
     "Memory",
     "Node",
+    "NodeChange",
     "NotFound",
     "Operation",
     "RerankerUnavailable",
+    "RestoreReport",
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
@@ -73,11 +68,15 @@ __all__ = [
     "StoreFull",
     "StoreTooNew",
     "Task",
+    "TaskClaimed",
     "__version__",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
-_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.config", "hybridmem.memory")
+_MODULES = (
+    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.config",
+    "hybridmem.memory",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -19,27 +19,35 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hybridmem.ports import Vectors
+from hybridmem.results import Hit
 from hybridmem.scoring import SMALLEST
 from hybridmem.text import term_weight, terms
-from hybridmem.types import MERGED_TYPES, Hit
+from hybridmem.types import MERGED_TYPES
 
 #: How many of the best are looked through for corrections.
 CANDIDATES = 40
+#: Characters at the beginning of a content that are looked at: who takes something back says so at once.
+OPENING = 500
 #: How alike a correction and what it corrects are at least. 0.35 tells reversals from other news
 #: about the same person; what is written under one task is about the same thing anyway.
 ALIKE = 0.35
 ALIKE_IN_TASK = 0.2
 #: What the terms alone count for where there are no vectors: such pairs share a quarter of their terms, not more.
 BY_TERMS_ALONE = 1.5
-#: Words that announce a change. What they change is not read from them, so that there is no grammar here.
-CHANGE = re.compile(
-    r"""不再|不用了|不要了|不是之前|不对|更正|纠正|修正|改为|改成|改用|改到|改由|改在|改回|改签|换成|换到|换为|换人|换了|换用|
-    变更|变成|有变|推迟|提前到|挪到|移到|调整为|转为|搬到|搬去|作废|撤回|取消|放弃|停用|戒了|弃用|其实|原来|重新|而不是|现在|如今|目前|
-    \b(?:no\ longer|not\ .{0,40}any\ ?(?:more|longer)|instead|in\ place\ of|rather\ than|from\ now\ on|as\ of\ now|now|
-    correct(?:ion|ed|s)|chang(?:ed|es)|mov(?:ed|es)|switch(?:ed|es)|replac(?:ed|es)|postponed|put\ off|rescheduled|
-    revised|updated|cancel(?:l?ed|s)|withdrawn|void|wrong|actually|turns\ out|used\ to|stopped|quit|gave\ up)\b""",
-    re.IGNORECASE | re.VERBOSE,
-)
+#: What announces a change. What is changed is not read from it, so that there is no grammar here.
+CHINESE = (
+    "不再", "不用了", "不要了", "不是之前", "不对", "更正", "纠正", "修正", "改为", "改成", "改用", "改到", "改由",
+    "改在", "改回", "改签", "换成", "换到", "换为", "换人", "换了", "换用", "变更", "变成", "有变", "推迟", "提前到",
+    "挪到", "移到", "调整为", "转为", "搬到", "搬去", "作废", "撤回", "取消", "放弃", "停用", "弃用", "戒了", "其实",
+    "原来", "重新", "而不是", "现在", "如今", "目前",
+)  # fmt: skip
+ENGLISH = (
+    "no longer", "any longer", "anymore", "any more", "instead", "in place of", "rather than", "from now on",
+    "as of now", "now", "correction", "corrected", "corrects", "changed", "changes", "moved", "moves", "switched",
+    "switches", "replaced", "replaces", "postponed", "put off", "rescheduled", "revised", "updated", "canceled",
+    "cancelled", "withdrawn", "void", "wrong", "actually", "turns out", "used to", "stopped", "quit", "gave up",
+)  # fmt: skip
+_WHOLE_WORDS = re.compile(r"\b(?:" + "|".join(ENGLISH) + r")\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,15 @@ class Place:
     branch: int
     in_task: bool
     vector: Vectors
+
+
+def announces(content: str) -> bool:
+    """Whether a content says that something is no longer as it was."""
+    text = content[:OPENING].casefold()
+    # Looked up one by one first: that is a hundred times as fast as the expression, which finds whole words.
+    return any(word in text for word in CHINESE) or (
+        any(word in text for word in ENGLISH) and _WHOLE_WORDS.search(text) is not None
+    )
 
 
 def corrected(hits: Sequence[Hit], places: Mapping[str, Place], mean: Vectors | None) -> tuple[Hit, ...]:
@@ -108,7 +125,7 @@ class _Comparison:
 
     def _of(self, id: str) -> tuple[frozenset[str], Vectors | None]:
         if id not in self._known:
-            self._known[id] = frozenset(terms(self._content[id])), self._direction(self._places[id].vector)
+            self._known[id] = frozenset(terms(self._content[id][:OPENING])), self._direction(self._places[id].vector)
         return self._known[id]
 
     def _direction(self, vector: Vectors) -> Vectors | None:
@@ -122,7 +139,7 @@ class _Comparison:
 
 def _target(late: Hit, hits: Sequence[Hit], compare: _Comparison) -> Hit | None:
     """The earlier hit that this one is a correction of; None if it is none."""
-    if late.node.type not in MERGED_TYPES or not CHANGE.search(late.content):
+    if late.node.type not in MERGED_TYPES or not announces(late.content):
         return None
     alike = [
         (compare.likeness(late, early), early)

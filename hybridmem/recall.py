@@ -25,13 +25,14 @@ from hybridmem.locate import Gathered, Locator
 from hybridmem.pieces import last_piece
 from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
-from hybridmem.store import outbox, past, tree
+from hybridmem.results import Context, Hit, Located, ScoreDetails, SearchResult
+from hybridmem.store import outbox, rewind, tree
 from hybridmem.store.past import Past
 from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import clean_text, query_terms
 from hybridmem.tokens import token_counter
-from hybridmem.types import TASK_TYPE, Context, Hit, Located, Node, ScoreDetails, SearchResult
+from hybridmem.types import MERGED_TYPES, TASK_TYPE, Node
 
 logger = logging.getLogger("hybridmem")
 
@@ -164,14 +165,18 @@ class Recall:
             eligible = (pool.depth > 0) & filters.mask(tx, pool, source)
             if query is not None:
                 eligible &= signals.relevance > 0
-            positions = ranking.best(signals.score, eligible, self._wanted(k, query, reranker))
+            wanted = self._wanted(k, reranker)
+            positions = ranking.best(signals.score, eligible, max(wanted, corrections.CANDIDATES))
+            correcting = config.retrieval.corrections and query is not None and _announced(tx, pool, positions, source)
+            if reranker is not None or not correcting:
+                positions = positions[:wanted]
             located = self._located(tx, pool, signals, source) if trace else ()
             hits = self._hits(tx, pool, signals, found.postings, positions, source)
-            places = _places(pool, positions, hits)
+            places = _places(pool, positions, hits) if correcting or config.retrieval.diversity > 0.0 else {}
         # Outside of the transaction and the lock: a reranker may take seconds.
         if reranker is not None and query is not None:
             hits = self._reranked(reranker, query, hits, warnings)
-        if config.retrieval.corrections and query is not None:
+        if correcting:
             hits = corrections.corrected(hits, places, recorded.calibration.mean if recorded else None)
         if config.retrieval.diversity > 0.0 and recorded is not None and hits:
             vectors = np.stack([places[hit.id].vector for hit in hits])
@@ -185,13 +190,12 @@ class Recall:
             found.pool, found.postings, found.steps, question, calibration, config.retrieval, config.weights, now
         )
 
-    def _wanted(self, k: int, query: str | None, reranker: Reranker | None) -> int:
-        """How many of the best the stages after the ranking look at."""
+    def _wanted(self, k: int, reranker: Reranker | None) -> int:
+        """How many of the best a reranker reads, or diversity chooses from."""
         settings = self._workspace.config.retrieval
         if reranker is not None:
             return max(k, settings.rerank_candidates)
-        wanted = k * CANDIDATES if settings.diversity > 0.0 else k
-        return max(wanted, corrections.CANDIDATES) if settings.corrections and query is not None else wanted
+        return k * CANDIDATES if settings.diversity > 0.0 else k
 
     def _reranked(self, reranker: Reranker, query: str, hits: tuple[Hit, ...], warnings: list[str]) -> tuple[Hit, ...]:
         """The hits by what the reranker says; as they are, with a warning, if it fails: better those than none."""
@@ -204,7 +208,7 @@ class Recall:
             return hits
 
     def _past(self, tx: sqlite3.Connection, as_of: int | None) -> Past | None:
-        return None if as_of is None else past.at(tx, self._workspace.id, as_of, self._workspace.agent)
+        return None if as_of is None else rewind.at(tx, self._workspace.id, as_of, self._workspace.agent)
 
     def _query_vector(self, query: str, warnings: list[str]) -> Vectors | None:
         """The query's embedding, after the few memories that still wait have been embedded; None if there is none."""
@@ -308,6 +312,12 @@ def _details(pool: Pool, signals: Signals, i: int) -> ScoreDetails:
         frequency=float(signals.frequency[i]),
         cosine=float(signals.cosine[i]) if known else None,  # type: ignore[index]
     )
+
+
+def _announced(tx: sqlite3.Connection, pool: Pool, positions: Sequence[int], source: Source) -> bool:
+    """Whether one of these nodes may correct another: only then it is worth reading them all."""
+    ids = [int(pool.ids[i]) for i in positions if pool.types[i] in MERGED_TYPES]
+    return any(map(corrections.announces, source.openings(tx, ids, corrections.OPENING).values()))
 
 
 def _places(pool: Pool, positions: Sequence[int], hits: Sequence[Hit]) -> dict[str, Place]:

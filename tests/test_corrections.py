@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hybridmem import Memory
-from hybridmem.corrections import CHANGE, Place, corrected
-from hybridmem.types import Hit
+from hybridmem.corrections import Place, announces, corrected
+from hybridmem.results import Hit
 from tests.contexts import hit
 
 OpenMemory = Callable[..., Memory]
@@ -150,7 +150,7 @@ class TestPairing:
 
 
 @pytest.mark.parametrize(
-    ("text", "announces"),
+    ("text", "expected"),
     [
         ("会议改到周五", True),
         ("The meeting is put off", True),
@@ -158,11 +158,13 @@ class TestPairing:
         ("does not use MySQL any more", True),
         ("I know the nowhere man", False),
         ("用户喜欢喝茶", False),
+        ("NOW 用 v2", True),
+        ("很长 long " * 70 + "改为 changed", False),
         ("unchanged, removed, knows", False),
     ],
 )
-def test_only_whole_words_announce_a_change(text: str, announces: bool) -> None:
-    assert bool(CHANGE.search(text)) is announces
+def test_only_whole_words_announce_a_change(text: str, expected: bool) -> None:
+    assert announces(text) is expected
 
 
 WORDS = st.sampled_from(["咖啡", "coffee", "端口 port", "不再", "now", "changed", "用户", "9090"])
