@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hybridmem import inputs
+from hybridmem import faults, inputs
 from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.store import points, tree
 from hybridmem.store.rows import Key
@@ -123,6 +123,7 @@ class Tasks:
         return None
 
     def _activate(self, tx: sqlite3.Connection, key: Key | None, *, node: Key | None = None) -> None:
+        faults.point("task.before_pointer")
         shown = node or key
         points.set_active(
             tx, self._workspace.id, self._workspace.agent, key.id if key else None, shown.id if shown else None

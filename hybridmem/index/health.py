@@ -36,6 +36,7 @@ HEADER = struct.Struct("<i6Qii3QdQ")
 HEADER_VERSION = 1
 FILES = ("header.bin", "data_level0.bin", "length.bin", "link_lists.bin", "index_metadata.pickle")
 VECTOR_SEGMENT = "urn:chroma:segment/vector/hnsw-local-persisted"
+FIRST_ROOM = 100  # elements that the files of a new index are made for; fewer, often changed, may be written out
 #: Stored vectors have length 1; float32 rounding stays well within this.
 LENGTH_TOLERANCE = 1e-2
 CHILD_SECONDS = 120.0
@@ -286,11 +287,15 @@ class _Header:
         return header
 
 
+def _check_size(file: Path, header: _Header, width: int, where: str) -> None:
+    """It has the elements, ``width`` bytes each, or the room that it is made with."""
+    if (size := file.stat().st_size) not in (header.count * width, max(header.count, FIRST_ROOM) * width):
+        raise _Suspect(f"{where}: {file.name} has {size} bytes, not {header.count * width}")
+
+
 def _check_level0(file: Path, header: _Header, where: str) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Links, vectors and labels of every element; returns the labels and which of them are marked deleted."""
-    expected = header.count * header.element_size
-    if file.stat().st_size != expected:
-        raise _Suspect(f"{where}: data_level0.bin has {file.stat().st_size} bytes, not {expected}")
+    _check_size(file, header, header.element_size, where)
     if not header.count:
         return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_)
     element = np.dtype(
@@ -307,7 +312,7 @@ def _check_level0(file: Path, header: _Header, where: str) -> tuple[NDArray[np.u
             "itemsize": header.element_size,
         }
     )
-    data = np.memmap(file, dtype=element, mode="r")
+    data = np.memmap(file, dtype=element, mode="r", shape=(header.count,))
     labels = np.array(data["label"])
     deleted = (data["deleted"] & 1).astype(np.bool_)
     for start in range(0, header.count, 10_000):  # in slices, so that a big index does not fill the memory
@@ -331,9 +336,8 @@ def _check_elements(data: Any, header: _Header, where: str) -> None:
 
 def _check_lengths(file: Path, header: _Header, where: str) -> None:
     """The length each vector had before it was normalised: one float per element."""
-    if file.stat().st_size != 4 * header.count:
-        raise _Suspect(f"{where}: length.bin has {file.stat().st_size} bytes, not {4 * header.count}")
-    lengths = np.fromfile(file, dtype="<f4")
+    _check_size(file, header, 4, where)
+    lengths = np.fromfile(file, dtype="<f4", count=header.count)
     if not (np.isfinite(lengths) & (lengths > 0.0)).all():
         raise _Suspect(f"{where}: length.bin holds a length that is not above 0")
 

@@ -7,6 +7,7 @@ import json
 import sqlite3
 from typing import Any
 
+from hybridmem import faults
 from hybridmem.store.rows import dump, from_micros, subtree_range
 from hybridmem.types import Operation
 
@@ -40,6 +41,7 @@ def append(
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (namespace, sequence, kind, node_uid, agent, at, body, payload_hash, entry_hash),
     )
+    faults.point("log.after_row")
     return sequence
 
 

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from typing import Any, Literal
 
+from hybridmem import faults
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, dump, from_micros, subtree_range, to_node
 from hybridmem.types import Checkpoint, Namespace, Node
 
@@ -133,6 +134,7 @@ def add_checkpoint(tx: sqlite3.Connection, namespace: int, **columns: Any) -> in
     names = ["namespace_id", "number", *columns]
     marks = ", ".join("?" * len(names))
     tx.execute(f"INSERT INTO checkpoint ({', '.join(names)}) VALUES ({marks})", (namespace, row[0], *columns.values()))
+    faults.point("checkpoint.after_row")
     return int(row[0])
 
 

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from types import FrameType
 
+from hybridmem import faults
 from hybridmem.config import Config
 from hybridmem.errors import NotFound
 from hybridmem.ports import Clock
@@ -135,6 +136,7 @@ class Workspace:
             log.append(
                 tx, made, kind="namespace", node_uid=root.uid, agent=self.agent, at=now, payload={"revision": revision}
             )
+            faults.point("namespace.before_commit")
             return made
 
 
