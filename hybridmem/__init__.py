@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ResumePoint,
         ScoreDetails,
         SearchResult,
+        StateChange,
         Stats,
         Task,
     )
@@ -64,6 +65,7 @@ __all__ = [
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
+    "StateChange",
     "Stats",
     "StoreBusy",
     "StoreClosed",

@@ -28,6 +28,8 @@ POINTS = {
     "revise.after_revision": "a node has its new content; words, outbox and log are of the old one",
     "move.before_paths": "a branch has its new parent; the paths below are those of the old one",
     "move.after_paths": "the paths of a branch are rewritten; version and log are not",
+    "states.after_rows": "a branch is forgotten, archived or brought back; outbox, pointers and log do not know",
+    "states.after_outbox": "a branch has new states and waits for the index; pointers and log do not know",
     "task.before_pointer": "a task has its new status; the active pointer is the old one",
     "checkpoint.after_row": "a checkpoint is written, but not committed",
     "import.after_record": "a record of a file is stored, others are not, and nothing is committed",

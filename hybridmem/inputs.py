@@ -77,6 +77,13 @@ def unit(field: str, value: Any) -> float:
     return float(value)
 
 
+def flag(field: str, value: Any) -> bool:
+    """True or False and nothing that passes for one: "false" must not mean yes."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{field}: must be True or False, not {value!r}")
+    return value
+
+
 def count(field: str, value: Any) -> int:
     """A whole number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int):

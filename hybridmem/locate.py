@@ -95,7 +95,7 @@ class Locator:
             logger.info("searching exactly: %s", error)
             return None
         with self._workspace.read() as tx:
-            inside = sum(key.path.startswith(path) for key in tree.keys(tx, found))
+            inside = sum(_is_live_below(key, path) for key in tree.keys(tx, found))
         # In a branch that is far from the query Chroma's nearest lie outside: then only looking at all of it is right.
         return found if inside >= min(NEAREST_INSIDE, len(found)) else None
 
@@ -171,12 +171,16 @@ class Locator:
     def _inside(
         self, tx: sqlite3.Connection, base: Key, ids: Sequence[int], limit: int | None = None
     ) -> dict[int, Key]:
-        """The first ``limit`` of these nodes that lie in the scope, in the given order."""
-        if base.parent_id is None:  # everything does
-            ids = ids[:limit]
-        found = {key.id: key for key in tree.keys(tx, ids) if key.path.startswith(base.path)}
-        kept = [one for one in dict.fromkeys(ids) if one in found][:limit]
-        return {one: found[one] for one in kept}
+        """The first ``limit`` of these nodes that are live and lie in the scope, in the given order."""
+        kept: dict[int, Key] = {}
+        start, most = 0, len(ids) if limit is None else limit
+        size = most
+        while start < len(ids) and len(kept) < most:
+            page = ids[start : start + size]
+            found = {key.id: key for key in tree.keys(tx, page) if _is_live_below(key, base.path)}
+            kept.update((one, found[one]) for one in page if one in found)
+            start, size = start + size, 2 * size  # what was forgotten or lies elsewhere must not take their places
+        return dict(list(kept.items())[:most])
 
     def _best_subtrees(self, tx: sqlite3.Connection, base: Key, hits: Sequence[Key]) -> list[str]:
         """The paths of the parents that most of the best hits share (reciprocal ranks), while they fit the limit."""
@@ -196,6 +200,11 @@ class Locator:
                 paths.append(by_id[parent_id].path)
                 room -= size
         return paths
+
+
+def _is_live_below(key: Key, path: str) -> bool:
+    """Whether a node is live and hangs at or below a path: neither Chroma nor the lexical index says so."""
+    return key.state == "live" and key.path.startswith(path)
 
 
 def _in_pool(pool: Pool, found: dict[str, list[tuple[int, int]]]) -> Postings:

@@ -135,7 +135,7 @@ class Tasks:
 
     def _task_key(self, tx: sqlite3.Connection, id: str | None) -> Key:
         if id is not None:
-            return tree.key(tx, self._workspace.id, id)
+            return self._writer.key(tx, id)
         task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
         if task_id is None:
             raise NotFound("task: this agent has no active task; name one, or start one with start_task()")

@@ -255,6 +255,26 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
+class StateChange:
+    """What forget, restore_forgotten, archive or unarchive (``operation``) did, or with ``dry_run`` would do.
+
+    ``id`` is the node that was named, ``ids`` are all whose state changed, in the order in which they were added;
+    ``sequence`` is the entry of the log, None if there is none: nothing changed, and ``note`` says why, or a dry run.
+    """
+
+    operation: str
+    id: str
+    ids: tuple[str, ...]
+    subtree: bool
+    dry_run: bool
+    sequence: int | None
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**jsonable(asdict(self)), "count": len(self.ids)}
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A point in the log. ``decision_path`` holds the ids of the decisions under the active task, oldest first.
 
@@ -320,7 +340,9 @@ class ResumePoint:
 class Stats:
     """Numbers about one namespace and the health of the store around it.
 
-    ``vectors`` counts embedded nodes; ``pending`` those still waiting for the embedder or the index, and ``stuck`` the
+    ``nodes`` and ``by_type`` count everything that is kept, whatever its state, and ``by_state`` how many are in which:
+    so many are searched as are ``live`` there. ``open_tasks`` counts live ones. ``vectors``
+    counts embedded nodes; ``pending`` those still waiting for the embedder or the index, and ``stuck`` the
     reasons of those that failed, as (id, reason). ``index`` is one word: ready, not-opened, elsewhere, unavailable.
     """
 

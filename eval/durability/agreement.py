@@ -28,7 +28,7 @@ from hybridmem.text import terms
 
 #: Kinds of log entries that make a node, and those that raise its version by one.
 BIRTHS = ("add", "namespace")
-CHANGES = ("update", "move", "pin", "confirm", "task.update", "task.finish", "forget", "restore")
+CHANGES = ("update", "move", "pin", "confirm", "task.update", "task.finish")
 _RULE = EmbeddingConfig()
 
 
@@ -59,6 +59,9 @@ def _log(tx: sqlite3.Connection) -> Iterator[str]:
         entries = Counter(
             tx.execute("SELECT node_uid, kind FROM operation WHERE namespace_id = ?", (namespace,)).fetchall()
         )
+        for entry in log.since(tx, namespace, 0):
+            if entry.kind in log.STATE_CHANGES:  # names the nodes that it changed in its payload
+                entries.update((uid, "update") for uid, *_ in entry.payload["states"])
         for uid, version in tx.execute("SELECT uid, version FROM node WHERE namespace_id = ?", (namespace,)).fetchall():
             births = sum(entries[uid, kind] for kind in BIRTHS)
             changes = sum(entries[uid, kind] for kind in CHANGES)

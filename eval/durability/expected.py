@@ -31,6 +31,8 @@ class Expected:
     root: str
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     agents: dict[str, Agent] = field(default_factory=dict)
+    #: The state of each node before it was last forgotten.
+    before: dict[str, str] = field(default_factory=dict)
 
     def copy(self) -> Expected:
         return copy.deepcopy(self)
@@ -45,6 +47,10 @@ class Expected:
                 return False
             one = self.nodes[one]["parent"]
         return True
+
+    def branch(self, top: str, *states: str) -> list[str]:
+        """A node and all below it, as far as they are in any of these states, in the order they were made."""
+        return [id for id, node in self.nodes.items() if node["state"] in states and self.below(id, top)]
 
     def decisions(self, name: str) -> list[str]:
         """The live decisions of an agent below its active task (all of its own if there is none), oldest first."""
@@ -124,6 +130,34 @@ class Expected:
 
     def _pin(self, name: str, made: str | None, id: str, pinned: bool) -> None:
         self._change(name, "pin", id, pinned=pinned)
+
+    def _forget(self, name: str, made: str | None, id: str, subtree: bool) -> None:
+        going = self.branch(id, "live", "archived", "superseded") if subtree else [id]
+        self.before |= {one: self.nodes[one]["state"] for one in going}
+        self._states(name, "forget", id, dict.fromkeys(going, "forgotten"))
+
+    def _archive(self, name: str, made: str | None, id: str) -> None:
+        self._states(name, "archive", id, dict.fromkeys(self.branch(id, "live"), "archived"))
+
+    def _restore_forgotten(self, name: str, made: str | None, id: str, subtree: bool) -> None:
+        coming = self.branch(id, "forgotten") if subtree else [id]
+        self._states(name, "restore_forgotten", id, {one: self.before.get(one, "live") for one in coming})
+
+    def _unarchive(self, name: str, made: str | None, id: str) -> None:
+        self._states(name, "unarchive", id, dict.fromkeys(self.branch(id, "archived"), "live"))
+
+    def _states(self, name: str, kind: str, id: str, states: Mapping[str, str]) -> None:
+        """Every node gets its new state; an agent whose active node goes stands at the nearest live one above."""
+        for one, state in states.items():
+            self.nodes[one]["state"] = state
+            self.nodes[one]["version"] += 1
+        agent = self.agent(name)
+        agent.log.append((kind, id))
+        if kind in ("forget", "archive") and agent.node in states:
+            above: str = self.nodes[agent.node]["parent"]
+            while above != self.root and self.nodes[above]["state"] != "live":
+                above = self.nodes[above]["parent"]
+            agent.node = above
 
     def _start_task(
         self, name: str, made: str | None, title: str, next_step: str | None, parent: Any, metadata: dict[str, Any]

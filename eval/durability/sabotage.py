@@ -14,6 +14,7 @@ from hybridmem.store import log, outbox, workspace
 def _outbox() -> None:
     """Nobody is told that a node waits for its vector."""
     outbox.queue = lambda tx, namespace, node_id: None
+    outbox.queue_all = lambda tx, namespace, ids: None
 
 
 def _log() -> None:

@@ -22,6 +22,7 @@ WANTS = {
     "move": ("move",),
     "import": ("import_",),
     "revise": ("update",),
+    "states": ("forget", "restore_forgotten", "archive", "unarchive"),
     "task": ("start_task", "switch_task", "finish_task"),
     "checkpoint": ("checkpoint",),
 }
@@ -33,6 +34,7 @@ _TIMES = {
     "revise": 4,
     "move": 3,
     "task": 3,
+    "states": 2,
     "checkpoint": 3,
     "import": 6,
     "index": 3,

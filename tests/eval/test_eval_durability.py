@@ -21,7 +21,7 @@ from hybridmem.errors import ConfigError, InvalidInput, NotFound
 KILLS = 60
 VERBS = {
     "add", "add_many", "import_", "confirm", "update", "update_shared", "move", "pin", "start_task", "update_task",
-    "switch_task", "finish_task", "checkpoint",
+    "switch_task", "finish_task", "checkpoint", "forget", "restore_forgotten", "archive", "unarchive",
 }  # fmt: skip
 
 
