@@ -153,11 +153,13 @@ class Expected:
             self.nodes[one]["version"] += 1
         agent = self.agent(name)
         agent.log.append((kind, id))
-        if kind in ("forget", "archive") and agent.node in states:
-            above: str = self.nodes[agent.node]["parent"]
-            while above != self.root and self.nodes[above]["state"] != "live":
-                above = self.nodes[above]["parent"]
-            agent.node = above
+        if kind in ("forget", "archive") and agent.node is not None and agent.node in states:
+            agent.node = self._live_above(agent.node)
+
+    def _live_above(self, id: str) -> str:
+        while (id := self.nodes[id]["parent"]) != self.root and self.nodes[id]["state"] != "live":
+            pass
+        return id
 
     def _start_task(
         self, name: str, made: str | None, title: str, next_step: str | None, parent: Any, metadata: dict[str, Any]

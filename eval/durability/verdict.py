@@ -81,7 +81,7 @@ class Judge:
         if self.expected is None:
             self.expected = Expected(seen["root"], {seen["root"]: seen["nodes"][seen["root"]]})
         if self.founded and not self._shared:
-            self.expected.nodes |= {id: seen["nodes"].get(id, {"agent": FOUNDER, "type": "note"}) for id in SHARED}
+            self.expected.nodes |= dict.fromkeys(SHARED, self._shared_node())
             self._shared = {id: Shared({1: first_content(id)}) for id in SHARED}
         shared: dict[str, list[str]] = {id: [] for id in SHARED}
         for name in self.agents:
@@ -104,6 +104,12 @@ class Judge:
         if finding.lost or finding.extra or finding.wrong:
             self._give_in(seen)
         return finding
+
+    def _shared_node(self) -> dict[str, Any]:
+        """As far as others depend on it; what it holds is for :class:`Shared` to say."""
+        assert self.expected is not None
+        known = {"parent": self.expected.root, "agent": FOUNDER, "type": "note", "state": "live", "status": None}
+        return {**known, "content": "", "beat": None}
 
     def _follow(self, name: str, entries: Entries, finding: Finding) -> Mapping[str, Any] | None:
         """Applies what was acknowledged; the call that was under way at the end, if any."""
