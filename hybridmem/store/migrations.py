@@ -13,7 +13,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 migrations = Migrations("hybridmem")
 
@@ -28,6 +28,13 @@ def m001_first(db: sqlite_utils.Database) -> None:
 def m002_pieces(db: sqlite_utils.Database) -> None:
     """One embedding per piece of a content. What was embedded whole is embedded again, by whoever opens the store."""
     for statement in _PIECES:
+        db.execute(statement)
+
+
+@migrations()
+def m003_places(db: sqlite_utils.Database) -> None:
+    """Decisions and tasks by where they hang: those below one task are found without reading all of the namespace."""
+    for statement in _PLACES:
         db.execute(statement)
 
 
@@ -177,4 +184,9 @@ _PIECES = (
     """INSERT INTO outbox (namespace_id, node_id)
         SELECT namespace_id, id FROM node
         WHERE state = 'live' AND parent_id IS NOT NULL AND id NOT IN (SELECT node_id FROM outbox)""",
+)
+
+_PLACES = (
+    "CREATE INDEX node_decision_place ON node (namespace_id, path) WHERE type = 'decision'",
+    "CREATE INDEX node_task_place ON node (namespace_id, path) WHERE type = 'task'",
 )
