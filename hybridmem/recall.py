@@ -229,8 +229,9 @@ class Recall:
         with self._workspace.read() as tx:
             left = outbox.without_vector(tx, self._workspace.id, COUNTED)
         if left:
+            more = " or more" if left == COUNTED else ""
             warnings.append(
-                f"{left}{' or more' if left == COUNTED else ''} memories have no vector yet and are found by their words and in the tree only; "
+                f"{left}{more} memories have no vector yet and are found by their words and in the tree only; "
                 "flush() (hybridmem index) makes the vectors"
             )
 

@@ -50,7 +50,7 @@ def test_an_import_that_is_stopped_anywhere_says_so_and_the_next_adds_only_what_
     assert ended == 0
     assert answer["added"] == RECORDS - there
     assert len(check_database(store)) == RECORDS
-    assert document(program(store, "index", "--json"))[1]["pending"] == 0
+    assert document(program(store, "index", "--json"))[1]["waiting"] == 0
     ended, answer = document(program(store, "import", str(chat), "--json"))
     assert (ended, answer["added"], answer["skipped"]) == (0, 0, RECORDS)
 
