@@ -25,27 +25,17 @@ if TYPE_CHECKING:
         StoreDamaged,
         StoreFull,
         StoreTooNew,
+        TaskClaimed,
     )
     from hybridmem.memory import Memory
-    from hybridmem.types import (
-        Checkpoint,
-        Context,
-        Hit,
-        ImportReport,
-        Node,
-        Operation,
-        ResumePoint,
-        ScoreDetails,
-        SearchResult,
-        StateChange,
-        Stats,
-        Task,
-    )
+    from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
+    from hybridmem.types import Checkpoint, Claim, ImportReport, Node, Operation, ResumePoint, StateChange, Stats, Task
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Checkpoint",
+    "Claim",
     "Config",
     "ConfigError",
     "Conflict",
@@ -73,11 +63,12 @@ __all__ = [
     "StoreFull",
     "StoreTooNew",
     "Task",
+    "TaskClaimed",
     "__version__",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
-_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.config", "hybridmem.memory")
+_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.config", "hybridmem.memory")
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ START = "sha256:" + "0" * 64
 #: Operations that change the node they name, where it hangs, and of its ancestors the time of the last activity.
 LOCAL = (
     "namespace", "add", "confirm", "update", "pin",
-    "task.start", "task.switch", "task.update", "task.finish", "task.import",
+    "task.claim", "task.release", "task.start", "task.switch", "task.update", "task.finish", "task.import",
 )  # fmt: skip
 #: Operations that change the states of the node they name and of nodes below it, and nothing else of any node. Their
 #: payload says of each node, in insertion order: ``"states": [[id, state before, state after, version after], …]``.

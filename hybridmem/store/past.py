@@ -19,7 +19,7 @@ from hybridmem.speakers import speaker
 from hybridmem.store import log, points, tree
 from hybridmem.store.rows import Key, dump, from_micros, subtree_range
 from hybridmem.text import terms
-from hybridmem.types import Node, State, Task
+from hybridmem.types import TASK_TYPE, Node, State, Task
 
 #: Names in payloads, and what a node has where no operation before the moment has set one.
 SET_BACK: dict[str, Any] = {
@@ -102,6 +102,11 @@ class Past:
         """The task that was active for the agent asked for."""
         return None if self._active_task is None else self.find(self._active_task)
 
+    def next_steps(self, tx: sqlite3.Connection) -> dict[int, str]:
+        """As hybridmem.store.points.next_steps() gives them."""
+        tasks = self.nodes(tx, [row.id for row in self._ordered if row.type == TASK_TYPE and row.state == "live"])
+        return {one: node.task.next_step for one, node in tasks.items() if node.task and node.task.next_step}
+
     def scan(self, path: str, states: Sequence[State]) -> list[tuple[Any, ...]]:
         """tree.SCAN_COLUMNS of the nodes at and below a path that were in any of these states, by path."""
         low, high = (bisect.bisect_left(self._paths, bound) for bound in subtree_range(path))
@@ -119,6 +124,9 @@ class Past:
     def nodes(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Node]:
         found = tree.nodes(tx, [one for one in ids if one in self._by_id])
         return {node_id: self._node(self._by_id[node_id], node) for node_id, node in found.items()}
+
+    def openings(self, tx: sqlite3.Connection, ids: Sequence[int], characters: int) -> dict[int, str]:
+        return {one: node.content[:characters] for one, node in self.nodes(tx, ids).items()}
 
     def titles(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         chains = {one: tree.path_ids(self._by_id[one].path)[1:-1] for one in ids if one in self._by_id}
