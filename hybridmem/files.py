@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from hybridmem import inputs
+from hybridmem import faults, inputs
 from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.records import (
     Record,
@@ -106,6 +106,7 @@ class _Importer:
                 added += 1
             if record.id is not None:
                 self._keys[record.id] = key
+            faults.point("import.after_record")
         tree.touch(tx, self._moments)
         active = self._point(pointers, empty)
         if added or active:

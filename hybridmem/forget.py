@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hybridmem import inputs
+from hybridmem import faults, inputs
 from hybridmem.errors import InvalidInput
 from hybridmem.store import log, outbox, points, states, tree
 from hybridmem.store.rows import Key
@@ -86,7 +86,9 @@ class Forgetting:
     def _carry_out(self, tx: sqlite3.Connection, kind: str, plan: _Plan, subtree: bool) -> int:
         workspace = self._workspace
         states.change(tx, {node.id: after for node, after in plan.changes}, workspace.now())
+        faults.point("states.after_rows")
         outbox.queue_all(tx, workspace.id, [node.id for node, _ in plan.changes])
+        faults.point("states.after_outbox")
         payload: dict[str, object] = {
             "subtree": subtree,
             "states": [[node.uid, node.state, after, node.version + 1] for node, after in plan.changes],

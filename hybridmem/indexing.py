@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hybridmem import faults
 from hybridmem.config import EmbeddingConfig
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model, Recorded
@@ -269,6 +270,7 @@ class Indexer:
         if not portion:
             return False
         embedder, recorded = self._model.get()
+        faults.point("index.before_embedding")
         texts = [text for _, parts in portion for text in parts]
         try:
             found = checked(embedder.embed_documents(texts), len(texts), recorded.identity.dimension)
@@ -278,6 +280,7 @@ class Indexer:
                 logger.info("the embedder failed on a batch of %d (%r); trying one by one", len(texts), error)
             vectors, reasons = self._one_by_one(texts, recorded)
         start = 0
+        faults.point("index.before_keeping")
         with self._connections.write() as tx:
             for item, parts in portion:
                 end = start + len(parts)
@@ -287,6 +290,7 @@ class Indexer:
                 else:
                     outbox.failed(tx, item.entry, reason)
                 start = end
+        faults.point("index.after_keeping")
         return True
 
     def _one_by_one(self, texts: Sequence[str], recorded: Recorded) -> tuple[Vectors, list[str | None]]:

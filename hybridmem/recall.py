@@ -39,6 +39,8 @@ logger = logging.getLogger("hybridmem")
 FORMATS = ("text", "markdown", "messages", "json")
 #: How many located subtrees a trace tells of.
 TRACED = 10
+#: Memories without a vector that a warning counts; there may be more.
+COUNTED = 1_000
 #: With diversity: how many of the best are looked at for each hit that is wanted.
 CANDIDATES = 5
 
@@ -237,10 +239,11 @@ class Recall:
             warnings.append(f"what was written last is found by its words only: {error}")
             return
         with self._workspace.read() as tx:
-            left = outbox.without_vector(tx, self._workspace.id)
+            left = outbox.without_vector(tx, self._workspace.id, COUNTED)
         if left:
+            more = " or more" if left == COUNTED else ""
             warnings.append(
-                f"{left} memories have no vector yet and are found by their words and in the tree only; "
+                f"{left}{more} memories have no vector yet and are found by their words and in the tree only; "
                 "flush() (hybridmem index) makes the vectors"
             )
 

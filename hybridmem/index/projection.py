@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from hybridmem import faults
 from hybridmem.errors import HybridMemError, IndexUnavailable
 from hybridmem.index import chroma, health
 from hybridmem.index.nodes import NodeIndex, nodes_of, piece_id
@@ -112,14 +113,17 @@ class Projection:
                 for namespace in sorted({item.namespace for item in items}):
                     index = self._index(connections, namespace, model_key, dimension)
                     mine = [item for item in items if item.namespace == namespace]
+                    faults.point("index.before_upsert")
                     index.delete([item.node_id for item in mine if not item.live])
                     live = [item.node_id for item in mine if item.live and item.node_id in vectors]
                     index.replace({node_id: vectors[node_id] for node_id in live})
             except IndexUnavailable as error:
                 self._rebuild(connections, error)
                 return self.trouble is None
+            faults.point("index.after_upsert")
             with connections.write() as tx:
                 outbox.done(tx, [item.entry for item in items])
+            faults.point("index.after_outbox")
             return True
 
     def check(self, connections: Connections, model_key: str, dimension: int) -> None:
@@ -212,6 +216,7 @@ class Projection:
                 return
             try:
                 self._close_indexes()
+                faults.point("close.after_index")
                 with connections.write() as tx:
                     points.set_setting(tx, FILES, health.file_state(self._directory))
             except HybridMemError as error:
@@ -293,13 +298,16 @@ class Projection:
         if self._rebuilds > MAX_REBUILDS:
             self._give_up(f"the vector index broke {self._rebuilds} times: {error}")
             return
+        faults.point("rebuild.before_aside")
         try:
             aside = health.move_aside(self._directory) if self._directory.exists() else None
         except OSError as second:
             self._give_up(f"{error}; and it cannot be moved aside: {second}")
             return
+        faults.point("rebuild.after_aside")
         with connections.write() as tx:
             outbox.requeue_all(tx)
+        faults.point("rebuild.after_queue")
         logger.warning("rebuilding the vector index (%s)%s", error, f"; old files in {aside}" if aside else "")
 
     def _give_up(self, reason: str) -> None:

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hybridmem import faults
 from hybridmem.errors import Conflict, InvalidInput, NotFound, StoreDamaged
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, content_key, dump, subtree_range, to_node
 from hybridmem.types import Node, State
@@ -153,10 +154,12 @@ def move(tx: sqlite3.Connection, key: Key, parent: Key, at: int) -> None:
     low, high = subtree_range(key.path)
     path = parent.path + _segment(key.id)
     tx.execute("UPDATE node SET parent_id = ? WHERE id = ?", (parent.id, key.id))
+    faults.point("move.before_paths")
     tx.execute(
         "UPDATE node SET path = ? || substr(path, ?), depth = depth + ? WHERE path >= ? AND path < ?",
         (path, len(key.path) + 1, parent.depth + 1 - key.depth, low, high),
     )
+    faults.point("move.after_paths")
     change(tx, key, at)
 
 
