@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hybridmem import faults, inputs
 from hybridmem.errors import InvalidInput
 from hybridmem.store import log, outbox, points, states, tree
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key
 from hybridmem.store.states import Member
 from hybridmem.store.workspace import Workspace
@@ -160,7 +161,7 @@ class Forgetting:
             if task is not None:
                 tasks.setdefault(task.id, agent)
             for key in (task, node):
-                for node_id in [] if key is None else tree.path_ids(key.path)[:-1]:
+                for node_id in [] if key is None else path_ids(key.path)[:-1]:
                     enclosing.setdefault(node_id, agent)
             if node is not None:
                 active[agent] = (task, node)

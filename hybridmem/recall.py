@@ -28,6 +28,7 @@ from hybridmem.ranking import Postings, Question, Signals
 from hybridmem.results import Context, Hit, Located, ScoreDetails, SearchResult
 from hybridmem.store import outbox, rewind, tree
 from hybridmem.store.past import Past
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import clean_text, query_terms
@@ -286,7 +287,7 @@ class Recall:
         """root → active task; the root alone if there is none. As it is, or as it was."""
         then = self._past(tx, as_of)
         source: Source = tree if then is None else then
-        ids = tree.path_ids((self._locator.active_task(tx, then) or self._workspace.root(tx)).path)
+        ids = path_ids((self._locator.active_task(tx, then) or self._workspace.root(tx)).path)
         nodes = source.nodes(tx, ids)
         return [nodes[one] for one in ids]
 

@@ -23,8 +23,9 @@ from hybridmem.index.nodes import piece_id
 from hybridmem.index.projection import DIRECTORY
 from hybridmem.pieces import pieces
 from hybridmem.ports import Vectors
-from hybridmem.store import lexical, log, outbox, points, tree
+from hybridmem.store import lexical, log, outbox, points
 from hybridmem.store.directory import DATABASE_NAME
+from hybridmem.store.paths import path_ids
 from hybridmem.text import terms
 
 #: Kinds of log entries that make a node, and those that raise its version by one.
@@ -81,7 +82,7 @@ def _tree(tx: sqlite3.Connection) -> Iterator[str]:
             chain = [node_id]
             while (parent := parents.get(chain[-1])) is not None and parent not in chain:
                 chain.append(parent)
-            if tree.path_ids(path) != chain[::-1] or depth != len(chain) - 1:
+            if path_ids(path) != chain[::-1] or depth != len(chain) - 1:
                 yield f"the path of {node_id} is {path} at depth {depth}, its ancestors are {chain}"
         counted = points.node_count(tx, namespace)
         if counted != len(rows) - 1:

@@ -30,6 +30,7 @@ from hybridmem.pieces import MOST, pieces
 from hybridmem.store import lexical, log, outbox, points, tree
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import DATABASE_NAME
+from hybridmem.store.paths import path_ids
 from hybridmem.text import terms
 
 ROOT = Path(hybridmem.__file__).resolve().parent.parent
@@ -189,7 +190,7 @@ def _check_tree(tx: sqlite3.Connection, namespace: int) -> None:
         while (parent := parents[chain[-1]]) is not None:
             assert parent not in chain, f"a loop: {chain}"
             chain.append(parent)
-        assert tree.path_ids(path) == chain[::-1], f"the path of {node_id} is {path}, its ancestors are {chain}"
+        assert path_ids(path) == chain[::-1], f"the path of {node_id} is {path}, its ancestors are {chain}"
         assert depth == len(chain) - 1
     assert points.node_count(tx, namespace) == len(rows) - 1
 

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from hybridmem import Memory
-from hybridmem.store import lexical, log, outbox, points, tree
+from hybridmem.store import lexical, log, outbox, points
+from hybridmem.store.paths import path_segment
 from hybridmem.text import terms
 from stateful.expected import Expected
 
@@ -32,7 +33,7 @@ def check_kept_twice(memory: Memory, model: Expected) -> None:
         }
         for id, parent, path, depth, uid, length in rows:
             above = by_id[parent][2] if parent is not None else "/"
-            assert path == above + tree._segment(id)
+            assert path == above + path_segment(id)
             assert depth == path.count("/") - 2
             if parent is None:
                 continue
