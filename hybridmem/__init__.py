@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hybridmem.backup_restore import restore_backup
+    from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
     from hybridmem.config import Config
     from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
@@ -26,19 +28,20 @@ if TYPE_CHECKING:
         StoreDamaged,
         StoreFull,
         StoreTooNew,
+        TaskClaimed,
     )
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
+    from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
     from hybridmem.types import (
+        Backup,
         Checkpoint,
-        Context,
-        Hit,
+        Claim,
         ImportReport,
         Node,
         Operation,
+        RestoredBackup,
         ResumePoint,
-        ScoreDetails,
-        SearchResult,
         StateChange,
         Stats,
         Task,
@@ -47,7 +50,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Backup",
+    "Change",
     "Checkpoint",
+    "Claim",
     "Config",
     "ConfigError",
     "Conflict",
@@ -55,6 +61,7 @@ __all__ = [
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
     "Finding",
+    "HistoryEntry",
     "Hit",
     "HybridMemError",
     "ImportReport",
@@ -62,10 +69,13 @@ __all__ = [
     "InvalidInput",
     "Memory",
     "Node",
+    "NodeChange",
     "NotFound",
     "Operation",
     "Report",
     "RerankerUnavailable",
+    "RestoreReport",
+    "RestoredBackup",
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
@@ -77,20 +87,18 @@ __all__ = [
     "StoreFull",
     "StoreTooNew",
     "Task",
+    "TaskClaimed",
     "__version__",
     "repair",
+    "restore_backup",
     "verify",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
-    "hybridmem.errors",
-    "hybridmem.types",
-    "hybridmem.findings",
-    "hybridmem.config",
-    "hybridmem.memory",
-    "hybridmem.doctor",
-)
+    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.findings",
+    "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -31,7 +31,8 @@ from hybridmem.indexing import Indexer
 from hybridmem.pieces import MOST
 from hybridmem.ports import Embedder, SystemClock
 from hybridmem.store import checks, digest, mends, outbox, points, snapshot, tree
-from hybridmem.store.connect import DATABASE_NAME, Connections, Transaction
+from hybridmem.store.connect import Connections, Transaction
+from hybridmem.store.directory import DATABASE_NAME
 from hybridmem.store.migrations import SCHEMA_VERSION
 from hybridmem.store.replay import replay as replay_log
 from hybridmem.store.rows import to_micros

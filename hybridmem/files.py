@@ -8,17 +8,14 @@ Chat: a list of ``{"role", "content"}`` or an object with such a list under ``me
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sqlite3
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from hybridmem import inputs
-from hybridmem.errors import InvalidInput, NotFound, StoreFull
+from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.records import (
     Record,
     from_chat,
@@ -29,6 +26,7 @@ from hybridmem.records import (
     to_record,
     to_tree_node,
 )
+from hybridmem.replacing import replace_file
 from hybridmem.store import points, tree
 from hybridmem.store.rows import Key, to_micros
 from hybridmem.store.workspace import Workspace
@@ -48,8 +46,8 @@ def export(workspace: Workspace, file: Path, format: str) -> int:
     :raises InvalidInput: an unknown format. StoreFull: the file cannot be written.
     """
     inputs.one_of("format", format, EXPORT_FORMATS)
-    with workspace.read() as tx, _replacing(file) as out:
-        return _write_lines(tx, workspace, out) if format == "jsonl" else _write_tree(tx, workspace, out)
+    with workspace.read() as tx:
+        return replace_file(file, lambda path: _write(tx, workspace, path, format))
 
 
 def import_(workspace: Workspace, writer: Writer, file: Path, format: str, parent: Parent) -> ImportReport:
@@ -223,6 +221,11 @@ class _Importer:
         return None
 
 
+def _write(tx: sqlite3.Connection, workspace: Workspace, file: Path, format: str) -> int:
+    with file.open("w", encoding="utf-8", newline="\n") as out:
+        return _write_lines(tx, workspace, out) if format == "jsonl" else _write_tree(tx, workspace, out)
+
+
 def _write_lines(tx: sqlite3.Connection, workspace: Workspace, out: TextIO) -> int:
     def line(value: Mapping[str, Any]) -> None:
         out.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
@@ -290,31 +293,3 @@ def _detect(text: str, file: Path) -> str:
         f"{file}: the format is not recognised; expected hybridmem JSON Lines, a tree with 'root_id' and 'nodes', or "
         "chat messages with 'role' and 'content'; name it with format="
     )
-
-
-@contextlib.contextmanager
-def _replacing(file: Path) -> Iterator[TextIO]:
-    """A file that takes the place of ``file`` only when it is written and on disk; a symbolic link stays one.
-
-    :raises InvalidInput: the target is a directory, a device or the like, or its directory does not exist.
-    """
-    target = Path(os.path.realpath(file))
-    if target.exists() and not target.is_file():
-        raise InvalidInput(f"file: {file} is not a regular file; name one that can be replaced")
-    if not target.parent.is_dir():
-        raise InvalidInput(f"file: the directory {target.parent} does not exist")
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise StoreFull(f"{file}: cannot be written: {error.strerror}") from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        raise StoreFull(f"{file}: cannot be written: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)

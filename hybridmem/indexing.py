@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -68,6 +68,8 @@ class Indexer:
         piece_tokens: int = DEFAULTS.piece_tokens,
         piece_overlap: int = DEFAULTS.piece_overlap,
     ) -> None:
+        #: What the thread does when nothing waits; it is told how to ask whether the thread is to end.
+        self.chore: Callable[[Callable[[], bool]], None] | None = None
         self._connections = connections
         self._model = model
         self._batch_size = batch_size
@@ -192,6 +194,8 @@ class Indexer:
             self._wake.clear()
             try:
                 busy = self._round()
+                if not busy and self.chore is not None:
+                    self.chore(self._stopping.is_set)
             except StoreClosed:
                 return
             except HybridMemError as error:  # the store is busy or full: the work waits in the outbox

@@ -18,16 +18,11 @@ from hybridmem.indexing import Indexer
 from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
+from hybridmem.results import Context, SearchResult
 from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
-from hybridmem.types import (
-    Context,
-    ImportReport,
-    Namespace,
-    SearchResult,
-    Stats,
-)
+from hybridmem.types import ImportReport, Namespace, Stats
 from hybridmem.verbs import TreeVerbs
 from hybridmem.write import Parent
 
@@ -50,6 +45,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
         """Not for users: call :meth:`open`."""
         TreeVerbs.__init__(self, workspace, indexer)
         RecoveryVerbs.__init__(self, workspace, indexer)
+        indexer.chore = self._backups.make_if_due
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         self._closed = False

@@ -112,15 +112,9 @@ class Writer:
         with self._workspace.write() as tx:
             key = self.key(tx, id, expected_version)
             target = self.parent_key(tx, parent)
-            before = tree.node(tx, key)
             tree.move(tx, key, target, self._workspace.now())
             tree.touch(tx, {target.path: self._workspace.now()})
-            payload = {
-                "version": key.version + 1, "parent": target.uid,
-                # where it was, and how lately anything of it was active there
-                "was": before.parent_id, "left": to_micros(before.active_at),
-            }  # fmt: skip
-            self._workspace.record(tx, "move", key.uid, payload)
+            self._workspace.record(tx, "move", key.uid, {"version": key.version + 1, "parent": target.uid})
             self._workspace.checkpoint_if_due(tx)
             return tree.node(tx, key)
 

@@ -52,7 +52,7 @@ def differences(
     :param only: look at this namespace alone.
     """
     here, there = (
-        {names: rows for names, rows in _rows(tx).items() if only in (None, names)} for tx in (live, replayed)
+        {names: rows for names, rows in covered(tx).items() if only in (None, names)} for tx in (live, replayed)
     )
     found = [
         f"{'/'.join(names)}: the log has this namespace, the store does not" for names in there if names not in here
@@ -73,8 +73,8 @@ def _nodes(tx: sqlite3.Connection) -> Iterator[tuple[int, tuple[Any, ...]]]:
         yield from ((row[1], row[2:]) for row in page)
 
 
-def _rows(tx: sqlite3.Connection) -> dict[Namespace, dict[str, dict[str, Any]]]:
-    """What is compared: for each namespace what each node and each agent has."""
+def covered(tx: sqlite3.Connection) -> dict[Namespace, dict[str, dict[str, Any]]]:
+    """What a digest covers: for each namespace what each node and each agent has."""
     names = points.namespaces(tx)
     rows: dict[Namespace, dict[str, dict[str, Any]]] = {one: {} for one in names.values()}
     for number, row in _nodes(tx):

@@ -13,7 +13,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 migrations = Migrations("hybridmem")
 
@@ -29,6 +29,12 @@ def m002_pieces(db: sqlite_utils.Database) -> None:
     """One embedding per piece of a content. What was embedded whole is embedded again, by whoever opens the store."""
     for statement in _PIECES:
         db.execute(statement)
+
+
+@migrations()
+def m003_claims(db: sqlite_utils.Database) -> None:
+    """Who works on a task."""
+    db.execute(_CLAIMS)
 
 
 _FIRST = (
@@ -178,3 +184,11 @@ _PIECES = (
         SELECT namespace_id, id FROM node
         WHERE state = 'live' AND parent_id IS NOT NULL AND id NOT IN (SELECT node_id FROM outbox)""",
 )
+
+_CLAIMS = """CREATE TABLE claim (
+    token INTEGER PRIMARY KEY AUTOINCREMENT,   -- rises with every claim, also after older ones are gone
+    node_id INTEGER NOT NULL UNIQUE REFERENCES node(id),
+    session_id INTEGER NOT NULL REFERENCES session(id),
+    outlives INTEGER NOT NULL CHECK (outlives IN (0, 1)), -- 1: whatever becomes of the run
+    until INTEGER NOT NULL
+) STRICT"""

@@ -12,7 +12,7 @@ from typing import Any
 from hybridmem.store import tree
 from hybridmem.store.rows import Key, from_micros, subtree_range
 from hybridmem.text import terms
-from hybridmem.types import Node, State, Task
+from hybridmem.types import TASK_TYPE, Node, State, Task
 
 #: What a :class:`Row` has of a node after tree.SCAN_COLUMNS.
 EXTRA_COLUMNS = "uid, pinned, state, version, updated_at"
@@ -79,9 +79,27 @@ class Past:
         row = self._by_uid.get(uid)
         return None if row is None else _key(row)
 
+    def row(self, uid: str) -> Row | None:
+        """The row of a node; None: it was not there."""
+        return self._by_uid.get(uid)
+
+    def children(self, node_id: int) -> list[int]:
+        """The live nodes right below one, in the order they were added."""
+        return sorted(row.id for row in self._ordered if row.parent_id == node_id and row.state == "live")
+
+    def task_values(self, node_id: int) -> Mapping[str, Any]:
+        """What a task had of status, next step and end, as far as that may be other than it is now; times in
+        microseconds."""
+        return self._tasks.get(node_id, {})
+
     def active_task(self) -> Key | None:
         """The task that was active for the agent asked for."""
         return None if self._active_task is None else self.find(self._active_task)
+
+    def next_steps(self, tx: sqlite3.Connection) -> dict[int, str]:
+        """As hybridmem.store.points.next_steps() gives them."""
+        tasks = self.nodes(tx, [row.id for row in self._ordered if row.type == TASK_TYPE and row.state == "live"])
+        return {one: node.task.next_step for one, node in tasks.items() if node.task and node.task.next_step}
 
     def scan(self, path: str, states: Sequence[State]) -> list[tuple[Any, ...]]:
         """tree.SCAN_COLUMNS of the nodes at and below a path that were in any of these states, by path."""
@@ -100,6 +118,9 @@ class Past:
     def nodes(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Node]:
         found = tree.nodes(tx, [one for one in ids if one in self._by_id])
         return {node_id: self._node(self._by_id[node_id], node) for node_id, node in found.items()}
+
+    def openings(self, tx: sqlite3.Connection, ids: Sequence[int], characters: int) -> dict[int, str]:
+        return {one: node.content[:characters] for one, node in self.nodes(tx, ids).items()}
 
     def titles(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         chains = {one: tree.path_ids(self._by_id[one].path)[1:-1] for one in ids if one in self._by_id}

@@ -64,6 +64,16 @@ def task(tx: sqlite3.Connection, key: Key) -> tuple[str, str | None, int, int | 
     return row
 
 
+def next_steps(tx: sqlite3.Connection, namespace: int) -> dict[int, str]:
+    """What comes next in each live task that says so, by internal id; finishing a task clears it."""
+    rows = tx.execute(
+        """SELECT n.id, t.next_step FROM node n JOIN task t ON t.node_id = n.id
+        WHERE n.namespace_id = ? AND n.type = 'task' AND n.state = 'live' AND t.next_step IS NOT NULL""",
+        (namespace,),
+    ).fetchall()
+    return dict(rows)
+
+
 def active(tx: sqlite3.Connection, namespace: int, agent: str) -> tuple[int | None, int | None]:
     """The internal ids of the active task and the active node of an agent."""
     row = tx.execute(
@@ -143,6 +153,23 @@ def below(
         (namespace, low, high, -1 if limit is None else limit),
     ).fetchall()
     return [to_node(row) for row in rows]
+
+
+def tasks(tx: sqlite3.Connection, namespace: int) -> dict[int, dict[str, Any]]:
+    """Status, next step and times of every task by internal id."""
+    names = ("status", "next_step", "started_at", "finished_at")
+    rows = tx.execute(
+        """SELECT t.node_id, t.status, t.next_step, t.started_at, t.finished_at FROM task t
+        JOIN node n ON n.id = t.node_id WHERE n.namespace_id = ? AND n.type = 'task'""",
+        (namespace,),
+    ).fetchall()
+    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows}
+
+
+def change_task(tx: sqlite3.Connection, node_id: int, values: dict[str, Any]) -> None:
+    """Sets columns of a task."""
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    tx.execute(f"UPDATE task SET {assignments} WHERE node_id = ?", (*values.values(), node_id))
 
 
 # Checkpoints

@@ -15,6 +15,7 @@ from typing import Any
 
 from hybridmem.errors import StoreDamaged
 from hybridmem.store import branches, log, points, tree
+from hybridmem.store.activity import settle
 from hybridmem.store.rows import content_key, dump
 from hybridmem.types import ROOT_TYPE
 
@@ -224,18 +225,12 @@ class _Chunk:
             node.parent_id, node.is_moved = above.id, not node.is_new
 
     def _settle(self) -> None:
-        """Tells the ancestors of all that was touched of the activity; newest first, so that whoever is reached again
-        has all its ancestors up to date already."""
-        seen: set[int] = set()
-        for node_id, at in sorted(self._touched.items(), key=lambda item: -item[1]):
-            one: int | None = node_id
-            while one is not None and one not in seen:
-                seen.add(one)
-                node = self._by_id[one]
-                if node.active_at < at:
-                    node.active_at, self._changed[one] = at, node
-                one = node.parent_id
-        self._touched.clear()
+        settle(self._touched, lambda node_id: self._by_id[node_id].parent_id, self._tell)
+
+    def _tell(self, node_id: int, at: int) -> None:
+        node = self._by_id[node_id]
+        if node.active_at < at:
+            node.active_at, self._changed[node_id] = at, node
 
     # Writing
 
@@ -310,6 +305,8 @@ class _Unsaid:
         self._names = {number: "/".join(names) for number, names in namespaces.items()}
         self._problems: list[str] = []
         self._imported: dict[int, int] = {}
+        #: The last entry of an earlier version.
+        self._older: dict[int, int] = {}
         #: Who may stand elsewhere than the log says → since which entry.
         self._lost: dict[tuple[int, str], int] = {}
 
@@ -321,6 +318,7 @@ class _Unsaid:
             self._lost.pop((namespace, who), None)
         if "version" not in payload and kind in log.POINTING:
             self._lost.setdefault((namespace, agent), sequence)
+            self._older[namespace] = sequence
         if "version" not in payload and kind == "add" and "uses" in payload:
             self._imported[namespace] = self._imported.get(namespace, 0) + 1
         if kind == "import" and "active" not in payload:
@@ -336,6 +334,12 @@ class _Unsaid:
             self.add(
                 namespace,
                 f"where the agent {agent!r} stands is not known: operation {sequence} was logged by an earlier version",
+            )
+        for namespace, sequence in self._older.items():
+            self.add(
+                namespace,
+                f"operations up to {sequence} were logged by an earlier version, in which the times of nodes could be "
+                "other ones than that of the operation, by microseconds",
             )
         return self._problems
 

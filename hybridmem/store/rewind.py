@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hybridmem.speakers import speaker
 from hybridmem.store import log, points, tree
+from hybridmem.store.activity import last_active
 from hybridmem.store.past import EXTRA_COLUMNS, Past, Row
 from hybridmem.store.rows import dump
 from hybridmem.text import terms
@@ -32,24 +32,18 @@ def at(tx: sqlite3.Connection, namespace: int, moment: int, agent: str) -> Past:
     """A namespace as it was at a moment (microseconds since 1970 UTC), the moment included.
 
     That is the log up to the first entry that is later: order is by sequence, and nothing written after the moment may
-    be seen, whatever a clock that went back has noted beside it. Costs one reading of the nodes' rows, and of what the
-    log says of those that have changed since.
+    be seen, whatever a clock that went back has noted beside it. Costs one reading of the nodes' rows and of the log.
 
     :param agent: whose active task counts.
     """
     last = log.sequence_at(tx, namespace, moment)
-    return _rewound(tx, namespace, last, agent, lambda row: row.active_at > moment)
+    return after(tx, namespace, last, agent)
 
 
-def after(tx: sqlite3.Connection, namespace: int, sequence: int, agent: str) -> Past:
-    """A namespace as it was after an entry of its log, see :func:`at`."""
-    return _rewound(tx, namespace, sequence, agent, lambda row: False)
-
-
-def _rewound(tx: sqlite3.Connection, namespace: int, last: int, agent: str, is_doubtful: Callable[[Row], bool]) -> Past:
-    """A namespace after entry ``last``; ``is_doubtful`` says of a node that its last activity is later even so."""
+def after(tx: sqlite3.Connection, namespace: int, last: int, agent: str) -> Past:
+    """A namespace as it was after entry ``last`` of its log, see :func:`at`."""
     later = _entries(tx, "sequence > ?", namespace, last)
-    rows = _rows(tx, namespace)
+    rows = present(tx, namespace)
     stirred = _above(rows, later)
     for kind, uid, _, _ in later:
         if kind == "add":
@@ -60,9 +54,10 @@ def _rewound(tx: sqlite3.Connection, namespace: int, last: int, agent: str, is_d
         _set_back(rows[uid], names, before.get(uid, {}), rows)
     if any("parent" in names for names in changed.values()):
         _hang(rows.values())
-    stirred |= _above(rows, later) | {uid for uid, row in rows.items() if is_doubtful(row)}
-    activity = _activity(tx, namespace, last, stirred)
-    _calm(rows, stirred, activity, may_rise=any(kind == log.RESTORE for kind, _, _, _ in later))
+    if stirred := (stirred | _above(rows, later)) & rows.keys():
+        activity = last_active(tx, namespace, last)
+        for uid in stirred:
+            rows[uid].active_at = activity.get(uid, rows[uid].active_at)
     revisions, rewritten = _contents(tx, rows, [uid for uid, names in changed.items() if "revision" in names])
     tasks = {rows[uid].id: _task_values(names, before.get(uid, {})) for uid, names in changed.items()}
     pointers = points.active_after(tx, namespace, agent, last)
@@ -70,7 +65,8 @@ def _rewound(tx: sqlite3.Connection, namespace: int, last: int, agent: str, is_d
     return Past(list(rows.values()), revisions, rewritten, tasks, active)
 
 
-def _rows(tx: sqlite3.Connection, namespace: int) -> dict[str, Row]:
+def present(tx: sqlite3.Connection, namespace: int) -> dict[str, Row]:
+    """All nodes of a namespace by public id, as they are now."""
     found = tx.execute(
         f"SELECT {tree.SCAN_COLUMNS}, {EXTRA_COLUMNS} FROM node WHERE namespace_id = ?", (namespace,)
     ).fetchall()
@@ -125,78 +121,9 @@ def _before(
         values = before.setdefault(uid, {})
         updated = max(time, values.get("updated_at", time)) if kind not in log.KEEPS_VERSION else time
         values.update(payload)
-        if kind == "add" or kind not in log.KEEPS_VERSION:
+        if kind in ("namespace", "add", "root") or kind not in log.KEEPS_VERSION:
             values["updated_at"] = payload.get("updated_at", updated)
     return before
-
-
-@dataclass(frozen=True, slots=True)
-class _Activity:
-    """When nodes themselves were last written or confirmed, by what counts (``counted``) and by what a later restore
-    has undone (``undone``); ``made`` are the nodes that something undone has made."""
-
-    counted: dict[str, int]
-    undone: dict[str, int]
-    made: set[str]
-
-    def own(self, uid: str) -> int | None:
-        found = [self.counted.get(uid), self.undone.get(uid) if uid in self.made else None]
-        return max((one for one in found if one is not None), default=None)
-
-
-def _activity(tx: sqlite3.Connection, namespace: int, last: int, uids: Iterable[str]) -> _Activity:
-    """When these nodes themselves were last written or confirmed, up to entry ``last`` of the log."""
-    found = _Activity({}, {}, set())
-    parts = _counted(tx, namespace, last)
-    rows = tx.execute(
-        """SELECT sequence, kind, node_uid, at, payload FROM operation WHERE namespace_id = ? AND sequence <= ?
-        AND (kind = 'move' OR node_uid IN (SELECT value FROM json_each(?))) ORDER BY sequence""",
-        (namespace, last, dump(sorted(uids))),
-    ).fetchall()
-    for sequence, kind, uid, time, text in rows:
-        payload = json.loads(text)
-        counts = any(low < sequence <= high for low, high in parts)
-        activity = found.counted if counts else found.undone
-        if kind == "root":
-            activity[uid] = payload.get("active_at", time)
-        for active, moment in _moments(kind, uid, time, payload):
-            activity[active] = max(moment, activity.get(active, moment))
-    if len(parts) > 1:
-        found.made.update(_made_outside(tx, namespace, last, parts))
-    return found
-
-
-def _moments(kind: str, uid: str, time: int, payload: dict[str, Any]) -> list[tuple[str, int]]:
-    """The nodes whose activity an operation is, and when."""
-    if kind != "move":
-        return [] if kind in log.QUIET else [(uid, log.moment(time, payload))]
-    # What was active below the old place has told its ancestors there; entries of earlier versions do not say so.
-    left = [(payload["was"], payload["left"])] if "was" in payload else []
-    return [(payload["parent"], time), *left]
-
-
-def _counted(tx: sqlite3.Connection, namespace: int, last: int) -> list[tuple[int, int]]:
-    """The parts of the log up to ``last``, each (after, up to), that no restore within it has undone."""
-    parts: list[tuple[int, int]] = []
-    while True:
-        row = tx.execute(
-            """SELECT sequence, json_extract(payload, '$.to') FROM operation
-            WHERE namespace_id = ? AND kind = ? AND sequence <= ? ORDER BY sequence DESC LIMIT 1""",
-            (namespace, log.RESTORE, last),
-        ).fetchone()
-        if row is None:
-            return [*parts, (0, last)]
-        parts.append((row[0], last))
-        last = row[1]
-
-
-def _made_outside(tx: sqlite3.Connection, namespace: int, last: int, parts: Sequence[tuple[int, int]]) -> list[str]:
-    """The nodes that entries outside of these parts of the log have made."""
-    rows = tx.execute(
-        "SELECT sequence, node_uid FROM operation WHERE namespace_id = ? AND sequence <= ? AND kind = 'add'",
-        (namespace, last),
-    ).fetchall()
-    return [uid for sequence, uid in rows if not any(low < sequence <= high for low, high in parts)]
 
 
 def _set_back(row: Row, names: set[str], before: Mapping[str, Any], rows: Mapping[str, Row]) -> None:
@@ -221,27 +148,6 @@ def _hang(rows: Iterable[Row]) -> None:
         for row in below.get(above.id, ()):
             row.path, row.depth = above.path + row.path[row.path.rfind("/", 0, -1) + 1 :], above.depth + 1
             todo.append(row)
-
-
-def _calm(rows: Mapping[str, Row], stirred: Iterable[str], activity: _Activity, *, may_rise: bool) -> None:
-    """The last activity of the nodes that are stirred: their own, or that of what was below them.
-
-    :param may_rise: whether it may have been later than it is now, since a restore has taken it back.
-    """
-    waiting = frozenset(stirred)
-    told: dict[int | None, int] = {}
-    for row in sorted(rows.values(), key=lambda row: -row.depth):  # from below, so that it reaches the root
-        known = [one for one in (activity.own(row.uid), told.get(row.id)) if one is not None]
-        if row.uid in waiting:
-            then = max(known, default=row.created_at)
-            row.active_at = then if may_rise else min(row.active_at, then)
-        if row.uid in activity.made:  # its ancestors have been taken back to before it
-            known = [one for one in (activity.counted.get(row.uid), told.get(row.id)) if one is not None]
-            moment = max(known, default=None)
-        else:
-            moment = row.active_at
-        if moment is not None:
-            told[row.parent_id] = max(moment, told.get(row.parent_id, moment))
 
 
 def _contents(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from hybridmem.store.connect import DATABASE_NAME
+from hybridmem.store.directory import DATABASE_NAME
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION
 
 #: SQLite's own checks stop after so many lines: a torn file has thousands.

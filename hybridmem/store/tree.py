@@ -230,6 +230,16 @@ def nodes(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Node]:
     return {row[0]: to_node(row[1:]) for row in rows}
 
 
+def openings(tx: sqlite3.Connection, ids: Sequence[int], characters: int) -> dict[int, str]:
+    """The first characters of the contents of nodes, by internal id."""
+    rows = tx.execute(
+        """SELECT n.id, substr(r.content, 1, ?) FROM node n JOIN revision r ON r.id = n.revision_id
+        WHERE n.id IN (SELECT value FROM json_each(?))""",
+        (characters, dump(list(ids))),
+    ).fetchall()
+    return dict(rows)
+
+
 def metadata(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """The metadata of nodes that have any, by internal id."""
     rows = tx.execute(

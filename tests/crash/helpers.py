@@ -28,7 +28,8 @@ from hybridmem.index import ChromaIndex, collection_name
 from hybridmem.index.projection import DIRECTORY, FILES
 from hybridmem.pieces import MOST, pieces
 from hybridmem.store import lexical, log, outbox, points, tree
-from hybridmem.store.connect import DATABASE_NAME, Connections
+from hybridmem.store.connect import Connections
+from hybridmem.store.directory import DATABASE_NAME
 from hybridmem.text import terms
 
 ROOT = Path(hybridmem.__file__).resolve().parent.parent
