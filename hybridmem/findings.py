@@ -75,7 +75,7 @@ class Kind:
     fix: str
 
 
-_RESTORE = "restore a backup; nothing in the database is touched"
+_RESTORE = "restore a backup (hybridmem restore-backup); nothing in the database is touched"
 _REPAIR = "run repair() or hybridmem doctor --fix"
 
 KINDS: dict[str, Kind] = {

@@ -182,6 +182,12 @@ DAMAGES: dict[str, Damage] = {
         "checkpoint unlogged",
         "checkpoint",
     ),
+    "a memory that is gone, and an edited log": _damage(
+        "UPDATE operation SET payload = '{}' WHERE namespace_id = 1 AND sequence = 3;"
+        "DELETE FROM node WHERE id = {note}",
+        "log lost counter lexical embedding reference chroma_extra",
+        "log",
+    ),
     "a checkpoint with another digest": _damage(
         "UPDATE checkpoint SET digest = 'x' WHERE namespace_id = 1 AND number = 1", "checkpoint", "checkpoint"
     ),

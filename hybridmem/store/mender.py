@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hybridmem.errors import HybridMemError
 from hybridmem.store import log, tree
 from hybridmem.store.checks import Fault
 from hybridmem.store.connect import Connections
@@ -59,24 +60,43 @@ class Mender:
         return found
 
     def replayed(self, space: int, uids: Iterable[str]) -> tuple[dict[str, dict[str, Any]], bool]:
-        """These nodes in a tree that is rebuilt from the log: REPLAYED, ``revision_id``, and ``parent`` by public id.
-        And whether the log could say all of it."""
+        """These nodes as the log has them: REPLAYED, ``revision_id``, and ``parent`` by public id. And whether that is
+        the whole truth: a log of an earlier version, or one that was edited, cannot say all."""
         with tempfile.TemporaryDirectory() as folder:
-            other = Connections(Path(folder), durability="process")
             try:
-                with other.write() as tx:
-                    done = replay(self.tx, tx)
-                with other.read() as tx:
-                    rows = tx.execute(
-                        f"""SELECT n.uid, p.uid, n.revision_id, {", ".join(f"n.{name}" for name in REPLAYED)}
-                        FROM node n LEFT JOIN node p ON p.id = n.parent_id
-                        WHERE n.namespace_id = ? AND n.uid IN (SELECT value FROM json_each(?))""",
-                        (space, dump(sorted(uids))),
-                    ).fetchall()
-            finally:
-                other.close()
+                return self._rebuilt(Path(folder), space, uids)
+            except (HybridMemError, sqlite3.Error, LookupError, TypeError, ValueError):
+                return self._pieced_together(space, uids), False
+
+    def _rebuilt(self, folder: Path, space: int, uids: Iterable[str]) -> tuple[dict[str, dict[str, Any]], bool]:
+        """From a tree that is rebuilt from the log."""
+        other = Connections(folder, durability="process")
+        try:
+            with other.write() as tx:
+                done = replay(self.tx, tx)
+            with other.read() as tx:
+                rows = tx.execute(
+                    f"""SELECT n.uid, p.uid, n.revision_id, {", ".join(f"n.{name}" for name in REPLAYED)}
+                    FROM node n LEFT JOIN node p ON p.id = n.parent_id
+                    WHERE n.namespace_id = ? AND n.uid IN (SELECT value FROM json_each(?))""",
+                    (space, dump(sorted(uids))),
+                ).fetchall()
+        finally:
+            other.close()
         names = ("parent", "revision_id", *REPLAYED)
         return {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows}, not done.problems
+
+    def _pieced_together(self, space: int, uids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """From what single entries say: the log cannot be replayed."""
+        otherwise = {
+            "type": "note", "importance": 0.5, "confidence": 0.5, "uses": 0, "pinned": 0, "state": "live", "version": 1,
+            "agent": self.agent, "created_at": self.now, "updated_at": self.now, "active_at": self.now,
+        }  # fmt: skip
+        found = {}
+        for uid, said in self.said(space, uids).items():
+            values = {name: said[name] if said.get(name) is not None else otherwise[name] for name in REPLAYED}
+            found[uid] = {"parent": said.get("parent"), "revision_id": said.get("revision"), **values}
+        return found
 
     def shape(self, space: int) -> tuple[int, dict[int, int | None], dict[int, str]]:
         """(root, node → parent, node → public id) of a namespace."""

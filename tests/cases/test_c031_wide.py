@@ -90,13 +90,19 @@ def test_a_branch_of_12000_is_forgotten_and_comes_back_whole(wide: Path) -> None
 
 
 def test_6000_records_are_imported_in_one_call_or_not_at_all(memory: OpenMemory, tmp_path: Path) -> None:
-    lines = [{"kind": "node", "id": f"r{n}", "parent_id": None if n == 0 else f"r{n // 2}", "type": "event",
-              "content": f"第{n}条 record {n}"} for n in range(6_000)]  # fmt: skip
+    head = {"kind": "hybridmem", "version": 1, "namespace": ["x"]}
+    lines = [head] + [
+        {
+            "kind": "node", "id": f"r{n}", "parent_id": None if n == 0 else f"r{n // 2}", "type": "event",
+            "content": f"第{n}条 record {n}",
+        }
+        for n in range(6_000)
+    ]  # fmt: skip
     good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
     good.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     bad.write_text("\n".join(map(json.dumps, [*lines[:-1], {**lines[-1], "content": " "}])), "utf-8")
     m = memory()
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match="line 6001"):
         m.import_(bad)
     assert m.stats().nodes == 0
     assert m.import_(good).added == 6_000
