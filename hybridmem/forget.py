@@ -94,15 +94,14 @@ class Forgetting:
             "subtree": subtree,
             "states": [[node.uid, node.state, after, node.version + 1] for node, after in plan.changes],
         }
-        if plan.active:
-            payload["active"] = {agent: self._point(tx, agent, *keys) for agent, keys in plan.active.items()}
+        active: dict[str, list[str | None]] = {}
+        for agent, (task, node) in plan.active.items():
+            active |= workspace.point(tx, task, node, agent=agent)
+        if active:
+            payload["active"] = active
         sequence = workspace.record(tx, kind, plan.key.uid, payload)
         workspace.checkpoint_if_due(tx)
         return sequence
-
-    def _point(self, tx: sqlite3.Connection, agent: str, task: Key | None, node: Key) -> list[str | None]:
-        points.set_active(tx, self._workspace.id, agent, task.id if task else None, node.id)
-        return [task.uid if task else None, node.uid]
 
     # What is refused
 
