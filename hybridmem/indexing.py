@@ -2,7 +2,7 @@
 
 A long content is embedded in pieces (hybridmem.pieces), all of them or none.
 
-Any process may embed; only the one that owns the index (hybridmem.index.projection) touches Chroma, and it drains the
+Any process may embed; only the one that owns the index (hybridmem.index.shared) touches Chroma, and it drains the
 outbox for all. A text that cannot be embedded stays in the outbox with its reason and never holds up the others.
 """
 
@@ -21,7 +21,8 @@ from hybridmem.config import EmbeddingConfig
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model, Recorded
 from hybridmem.errors import EmbeddingUnavailable, HybridMemError, IndexUnavailable, StoreClosed
-from hybridmem.index import projection
+from hybridmem.index import shared
+from hybridmem.index.server import Server
 from hybridmem.pieces import pieces
 from hybridmem.ports import Vectors
 from hybridmem.store import outbox
@@ -54,6 +55,7 @@ class Indexer:
     :param batch_size: nodes, and pieces of their contents, per round; of one longer content all pieces.
     :param piece_tokens: longest piece in rough tokens, see :func:`hybridmem.pieces.pieces`.
     :param piece_overlap: rough tokens that neighbouring pieces share.
+    :param server: that has the vectors; None: Chroma runs in this process.
     """
 
     def __init__(
@@ -64,14 +66,17 @@ class Indexer:
         batch_size: int,
         piece_tokens: int = DEFAULTS.piece_tokens,
         piece_overlap: int = DEFAULTS.piece_overlap,
+        server: Server | None = None,
     ) -> None:
         self._connections = connections
         self._model = model
         self._batch_size = batch_size
         self._piece_tokens = piece_tokens
         self._piece_overlap = piece_overlap
-        self._shared: projection.Projection | None = None
+        self._server = server
+        self._shared: shared.Vectors | None = None
         self._working = threading.RLock()
+        self._sharing = threading.RLock()  # not the lock of the work: a search must not wait for a round of embedding
         self._starting = threading.Lock()
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -90,14 +95,13 @@ class Indexer:
 
     @property
     def state(self) -> str:
-        """ready (open in this process), elsewhere (in another), unavailable (given up in this one), or not-opened."""
-        if self._shared is None:
-            return "not-opened"
-        if self._shared.trouble is not None:
-            return "unavailable"
-        if self._shared.elsewhere:
-            return "elsewhere"
-        return "ready" if self._shared.is_open else "not-opened"
+        """One word, see :class:`hybridmem.Stats`."""
+        return "not-opened" if self._shared is None else self._shared.state
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the index is unavailable, or None."""
+        return None if self._shared is None else self._shared.trouble
 
     def start(self) -> None:
         """Starts the thread if it is not running."""
@@ -129,12 +133,13 @@ class Indexer:
             self._model.forget_failure()
             with self._connections.write() as tx:
                 outbox.retry(tx)
+            self._vectors().retry()
             self._check()
         while self._round():
             if deadline is not None and time.monotonic() >= deadline:
                 break
         with self._connections.read() as tx:
-            return outbox.waiting(tx)
+            return outbox.waiting(tx) + (0 if self._shared is None else self._shared.left)
 
     def embed_pending(self, namespace: int, limit: int) -> None:
         """Embeds waiting nodes of a namespace now, so that a search sees them; leaves Chroma alone.
@@ -155,7 +160,7 @@ class Indexer:
         if recorded is None:
             raise IndexUnavailable("nothing is embedded yet")
         dimension = recorded.identity.dimension
-        return self._projection().query(self._connections, namespace, recorded.key, dimension, vector, k)
+        return self._vectors().query(self._connections, namespace, recorded.key, dimension, vector, k)
 
     def close(self, wait_seconds: float) -> None:
         """Stops the thread; finishes what waits if it was running, for up to ``wait_seconds``; gives up the index."""
@@ -166,10 +171,10 @@ class Indexer:
         except HybridMemError as error:
             logger.warning("closing with memories that are not indexed yet: %s", error)
         finally:
-            with self._working:
+            with self._working, self._sharing:
                 self._closed = True
                 if self._shared is not None:
-                    self._shared.close(self._connections, self)
+                    shared.give_back(self._connections.directory, self._connections, self)
                     self._shared = None
 
     def _run(self) -> None:
@@ -207,19 +212,19 @@ class Indexer:
         if recorded is None:
             return False
         dimension = recorded.identity.dimension
-        return self._projection().push(self._connections, recorded.key, dimension, self._batch_size)
+        return self._vectors().push(self._connections, recorded.key, dimension, self._batch_size)
 
     def _check(self) -> None:
         recorded = self._model.recorded()
         if recorded is not None:
-            self._projection().check(self._connections, recorded.key, recorded.identity.dimension)
+            self._vectors().check(self._connections, recorded.key, recorded.identity.dimension)
 
-    def _projection(self) -> projection.Projection:
-        with self._working:
+    def _vectors(self) -> shared.Vectors:
+        with self._sharing:
             if self._closed:  # taking a share now would keep the index from other processes for ever
                 raise StoreClosed(f"{self._connections.directory}: this handle is closed; open the store again")
             if self._shared is None:
-                self._shared = projection.share(self._connections.directory, self)
+                self._shared = shared.share(self._connections.directory, self._server, self)
             return self._shared
 
     def _portion(self, items: Sequence[outbox.Pending], limit: int, *, at_least_one: bool) -> list[Cut]:

@@ -78,8 +78,9 @@ class Locator:
         task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
         return None if task_id is None else tree.by_id(tx, task_id)
 
-    def nearest(self, scope: str, vector: Vectors | None) -> list[int] | None:
+    def nearest(self, scope: str, vector: Vectors | None, warnings: list[str]) -> list[int] | None:
         """Chroma's nearest internal ids, best first, if the scope is too big to score whole; None: score it whole.
+        ``warnings`` gets one more if that is since the index is unavailable.
 
         Asked outside of any transaction: opening the index may write to the store.
         """
@@ -93,6 +94,8 @@ class Locator:
             found = self._indexer.query(self._workspace.id, vector, NEAREST)
         except (IndexUnavailable, StoreBusy, StoreFull) as error:  # opening the index may have to write
             logger.info("searching exactly: %s", error)
+            if self._indexer.state == "unavailable":
+                warnings.append(f"the vector index is unavailable, so every memory in scope was compared: {error}")
             return None
         with self._workspace.read() as tx:
             inside = sum(key.path.startswith(path) for key in tree.keys(tx, found))

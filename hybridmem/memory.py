@@ -14,6 +14,7 @@ from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
+from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
 from hybridmem.recall import Recall
@@ -94,6 +95,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
         if reranker is not None and not hasattr(type(reranker), "scores"):
             raise InvalidInput("reranker: must have scores(); see ports.Reranker")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
+        server = Server.of(settings.index)
         connections = Connections(
             Path(path),
             durability=settings.store.durability,
@@ -112,6 +114,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
             batch_size=settings.index.batch_size,
             piece_tokens=settings.embedding.piece_tokens,
             piece_overlap=settings.embedding.piece_overlap,
+            server=server,
         )
         return cls(workspace, model, indexer, ranker)
 

@@ -145,7 +145,7 @@ class Recall:
         # Without a query every node counts: its weight needs no vector, so nothing has to be located first.
         # With a filter neither may the scope be cut down first, to what is near but does not pass (C022).
         whole = query is None or as_of is not None or filters != Filters()
-        nearest = None if whole else self._locator.nearest(scope, vector)
+        nearest = None if whole else self._locator.nearest(scope, vector, warnings)
         recorded = self._model.recorded()
         with self._guard, workspace.read() as tx:
             then = self._past(tx, as_of)

@@ -321,7 +321,9 @@ class Stats:
     """Numbers about one namespace and the health of the store around it.
 
     ``vectors`` counts embedded nodes; ``pending`` those still waiting for the embedder or the index, and ``stuck`` the
-    reasons of those that failed, as (id, reason). ``index`` is one word: ready, not-opened, elsewhere, unavailable.
+    reasons of those that failed, as (id, reason). ``index`` is one word: ready, not-opened, elsewhere (another process
+    has it), building (a collection on the server is filled anew) or unavailable (``index_reason`` says why). It tells
+    how the last use of this handle's process went; nobody is asked for it. ``index_url`` is the server; None: none.
     """
 
     namespace: Namespace
@@ -337,6 +339,8 @@ class Stats:
     stuck: tuple[tuple[str, str], ...]
     embedding_model: str | None
     index: str
+    index_reason: str | None
+    index_url: str | None
     size_bytes: int
 
     def to_dict(self) -> dict[str, Any]:

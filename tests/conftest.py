@@ -13,6 +13,7 @@ from typing import Any
 import hypothesis
 import numpy
 import pytest
+from chroma_server import ChromaServer
 
 from hybridmem import Memory
 from hybridmem.embed.hashing import HashingEmbedder
@@ -49,6 +50,13 @@ class SteerableClock:
 
     def advance(self, **units: float) -> None:
         self.time += timedelta(**units)
+
+
+@pytest.fixture(scope="session")
+def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaServer]:
+    """One that tests share; for those that leave it running."""
+    with ChromaServer(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server
 
 
 @pytest.fixture

@@ -68,6 +68,8 @@ def stats(options: Options) -> Reply:
         def counted(numbers: dict[str, int]) -> str:
             return ", ".join(f"{name} {number}" for name, number in sorted(numbers.items())) or "-"
 
+        where = f" at {found.index_url}" if found.index_url else ""
+        where += f" ({found.index_reason})" if found.index_reason else ""
         rows = {
             "namespace": "/".join(found.namespace),
             "memories": f"{found.nodes} ({counted(found.by_type)})",
@@ -76,7 +78,7 @@ def stats(options: Options) -> Reply:
             "depth": found.depth,
             "operations": f"{found.operations}, checkpoints {found.checkpoints}",
             "vectors": f"{found.vectors} of {found.nodes}, failed {len(found.stuck)}",
-            "Chroma": f"{found.index}, {found.pending} memories wait for it",
+            "Chroma": f"{found.index}{where}, {found.pending} memories wait for it",
             "model": found.embedding_model or "not chosen yet: the first search or hybridmem index does",
             "size": f"{found.size_bytes / 1e6:.1f} MB",
         }

@@ -183,12 +183,13 @@ def flush_with_progress(memory: Memory) -> int:
 
     columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True) as progress:
-        last = memory.stats()
-        total, bar = last.pending, progress.add_task("indexing", total=last.pending)
+        last: tuple[int, ...] = ()
+        total = memory.pending()
+        bar = progress.add_task("indexing", total=total)
         while True:
             waiting = memory.flush(PROGRESS_SECONDS)
-            now = memory.stats()
-            progress.update(bar, completed=total - min(now.pending, total))
-            if waiting == 0 or (now.vectors, now.pending) == (last.vectors, last.pending):
+            now = (memory.stats().vectors, memory.pending(), waiting)
+            progress.update(bar, completed=total - min(now[1], total))
+            if waiting == 0 or now == last:
                 return waiting
             last = now
