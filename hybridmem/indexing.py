@@ -15,11 +15,9 @@ import time
 import weakref
 from collections.abc import Sequence
 
-import numpy as np
-
 from hybridmem.config import EmbeddingConfig
-from hybridmem.embed import checked
-from hybridmem.embed.model import Model, Recorded
+from hybridmem.embed.model import Model
+from hybridmem.embed.texts import embed_texts
 from hybridmem.errors import EmbeddingUnavailable, HybridMemError, IndexUnavailable, StoreClosed
 from hybridmem.index import shared
 from hybridmem.index.server import Server
@@ -246,44 +244,20 @@ class Indexer:
             return False
         embedder, recorded = self._model.get()
         texts = [text for _, parts in portion for text in parts]
-        try:
-            found = checked(embedder.embed_documents(texts), len(texts), recorded.identity.dimension)
-            vectors, reasons = found.vectors, list(found.reasons)
-        except Exception as error:  # an embedder is foreign code; find the text that it cannot take
-            if len(texts) > 1:
-                logger.info("the embedder failed on a batch of %d (%r); trying one by one", len(texts), error)
-            vectors, reasons = self._one_by_one(texts, recorded)
+        found = embed_texts(embedder, texts, recorded.identity.dimension)
         start = 0
         with self._connections.write() as tx:
+            if not self._model.is_current(tx, recorded):
+                return True  # these are of a model that the store has no more
             for item, parts in portion:
                 end = start + len(parts)
-                reason = next((one for one in reasons[start:end] if one is not None), None)
+                reason = found.first_reason(start, end)
                 if reason is None:
-                    outbox.save(tx, item, vectors[start:end])
+                    outbox.save(tx, item, found.vectors[start:end])
                 else:
                     outbox.failed(tx, item.entry, reason)
                 start = end
         return True
-
-    def _one_by_one(self, texts: Sequence[str], recorded: Recorded) -> tuple[Vectors, list[str | None]]:
-        """:raises EmbeddingUnavailable: not even one text can be embedded now, so it is not the text's fault."""
-        embedder, _ = self._model.get()
-        width = recorded.identity.dimension
-        vectors = np.zeros((len(texts), width), dtype=np.float32)
-        reasons: list[str | None] = []
-        unavailable: EmbeddingUnavailable | None = None
-        for position, text in enumerate(texts):
-            try:
-                found = checked(embedder.embed_documents([text]), 1, width)
-                vectors[position], reason = found.vectors[0], found.reasons[0]
-            except EmbeddingUnavailable as error:
-                unavailable, reason = error, str(error)
-            except Exception as error:
-                reason = f"the embedder failed: {error!r}"
-            reasons.append(reason)
-        if unavailable is not None and all(reasons):
-            raise unavailable
-        return vectors, reasons
 
     def _note(self, error: Exception) -> None:
         """Says once what keeps memories from being indexed; they stay in the outbox."""

@@ -49,8 +49,15 @@ class Locator:
         self._workspace = workspace
         self._indexer = indexer
         self._views = Views(workspace.id, workspace.config.index.cache_mb)
+        self._model: str | None = None
         # Path → sequence of the log, and whether it was small then. Of no lock's: several threads may ask at once.
         self._small: dict[str, tuple[int, bool]] = {}
+
+    def follow(self, model_key: str | None) -> None:
+        """To be called before :meth:`gather`: forgets the vectors of any other model than the store has."""
+        if model_key != self._model:
+            self._views = Views(self._workspace.id, self._workspace.config.index.cache_mb)
+            self._model = model_key
 
     def scope(self, tx: sqlite3.Connection, scope: str, past: Past | None = None) -> Key:
         """The node at and below which to search, as it is or as it was in the ``past``.

@@ -360,6 +360,24 @@ class ImportReport:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class ReembedReport:
+    """What ``reembed`` did: the model ``before`` and the ``model`` of the store now. ``embedded`` counts the memories
+    that this run embedded, ``resumed`` those that an earlier one had; ``failed`` those that the model could not embed,
+    which wait with the reason (see :class:`Stats`); ``waiting`` what still has to reach the vector index.
+    """
+
+    before: str
+    model: str
+    embedded: int
+    resumed: int
+    failed: int
+    waiting: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
 def jsonable(value: Any) -> Any:
     """Datetimes to ISO 8601 with offset, tuples to lists, all the way down."""
     if isinstance(value, datetime):

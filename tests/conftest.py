@@ -21,8 +21,8 @@ from hybridmem.ports import Clock, Embedder, Reranker
 
 #: Every table whose rows are the state of a store; ``lexical`` is the index of the terms.
 TABLES = (
-    "setting", "namespace", "node", "revision", "task", "active", "operation", "outbox", "embedding", "checkpoint",
-    "session", "lexical",
+    "setting", "namespace", "node", "revision", "task", "active", "operation", "outbox", "embedding", "embedding_next",
+    "checkpoint", "session", "lexical",
 )  # fmt: skip
 
 # How long an example takes says more about the machine than about the code.

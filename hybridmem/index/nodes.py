@@ -15,7 +15,7 @@ import numpy as np
 from hybridmem.index import chroma
 from hybridmem.pieces import MOST
 from hybridmem.ports import Vectors
-from hybridmem.store import outbox
+from hybridmem.store import models, outbox
 from hybridmem.store.connect import Connections
 
 logger = logging.getLogger("hybridmem")
@@ -103,7 +103,8 @@ def reconcile(connections: Connections, namespace: int, index: NodeIndex) -> Non
     extra = {one for one in held - wanted if one // MOST not in waiting}
     index.delete_pieces(sorted(extra))
     if extra or wanted - held:
-        logger.warning("the vector index lacked %d vectors and had %d extra", len(wanted - held), len(extra))
+        level = logging.WARNING if held else logging.INFO  # an empty one was not damaged, it is new
+        logger.log(level, "the vector index lacked %d vectors and had %d extra", len(wanted - held), len(extra))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +126,12 @@ class Batch:
         index.replace({node_id: self.vectors[node_id] for node_id in live})
 
 
-def batch(connections: Connections, limit: int) -> Batch:
-    """What can go to the index next: up to ``limit`` nodes, and as many pieces, but at least one node."""
+def batch(connections: Connections, model_key: str, limit: int) -> Batch:
+    """What can go to the index next: up to ``limit`` nodes, and as many pieces, but at least one node. Nothing, if the
+    store has another model by now."""
     with connections.read() as tx:
+        if models.current_key(tx) != model_key:
+            return Batch([], {})
         items = outbox.ready(tx, limit)
         items = _within(items, outbox.piece_counts(tx, [item.node_id for item in items]), limit)
         return Batch(items, outbox.vectors_of(tx, [item.node_id for item in items if item.live]))

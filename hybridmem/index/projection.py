@@ -72,7 +72,7 @@ class Projection:
         with self._guard:
             if self.trouble is not None:
                 return False
-            work = batch(connections, limit)
+            work = batch(connections, model_key, limit)
             try:
                 if not work.items or not self._own(connections, model_key):
                     return False

@@ -246,7 +246,7 @@ class Served:
 
     def _push(self, connections: Connections, model_key: str, dimension: int, limit: int) -> bool:
         """One batch; False if there is nothing to do. It may begin to build a collection instead."""
-        work = batch(connections, limit)
+        work = batch(connections, model_key, limit)
         is_due = bool(self._known or self._suspect) and time.monotonic() >= self._look_at
         if not (work.items or (is_due and self._lock.held)) or not self._own(connections, model_key):
             return False

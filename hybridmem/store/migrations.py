@@ -13,7 +13,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 migrations = Migrations("hybridmem")
 
@@ -28,6 +28,13 @@ def m001_first(db: sqlite_utils.Database) -> None:
 def m002_pieces(db: sqlite_utils.Database) -> None:
     """One embedding per piece of a content. What was embedded whole is embedded again, by whoever opens the store."""
     for statement in _PIECES:
+        db.execute(statement)
+
+
+@migrations()
+def m003_next_model(db: sqlite_utils.Database) -> None:
+    """Where the vectors of another embedding model are gathered until they are complete, see hybridmem.store.models."""
+    for statement in _NEXT_MODEL:
         db.execute(statement)
 
 
@@ -177,4 +184,14 @@ _PIECES = (
     """INSERT INTO outbox (namespace_id, node_id)
         SELECT namespace_id, id FROM node
         WHERE state = 'live' AND parent_id IS NOT NULL AND id NOT IN (SELECT node_id FROM outbox)""",
+)
+
+_NEXT_MODEL = (
+    """CREATE TABLE embedding_next (
+        node_id INTEGER NOT NULL REFERENCES node(id),
+        piece INTEGER NOT NULL CHECK (piece BETWEEN 0 AND 255),
+        revision_id INTEGER NOT NULL,          -- the content it was made from
+        vector BLOB NOT NULL,                  -- little-endian float32, L2-normalised
+        PRIMARY KEY (node_id, piece)
+    ) STRICT""",
 )

@@ -26,6 +26,10 @@ def set_setting(tx: sqlite3.Connection, key: str, value: Any) -> None:
     tx.execute("INSERT OR REPLACE INTO setting (key, value) VALUES (?, ?)", (key, dump(value)))
 
 
+def drop_setting(tx: sqlite3.Connection, key: str) -> None:
+    tx.execute("DELETE FROM setting WHERE key = ?", (key,))
+
+
 def drop_settings(tx: sqlite3.Connection, prefix: str) -> None:
     """Takes away every setting whose key begins so."""
     tx.execute("DELETE FROM setting WHERE substr(key, 1, length(?)) = ?", (prefix, prefix))
