@@ -25,19 +25,19 @@ if TYPE_CHECKING:
         StoreDamaged,
         StoreFull,
         StoreTooNew,
+        TaskClaimed,
     )
     from hybridmem.memory import Memory
+    from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
     from hybridmem.types import (
         Checkpoint,
-        Context,
-        Hit,
+        Claim,
         ImportReport,
         Node,
         Operation,
         ReembedReport,
         ResumePoint,
-        ScoreDetails,
-        SearchResult,
+        StateChange,
         Stats,
         Task,
     )
@@ -46,6 +46,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Checkpoint",
+    "Claim",
     "Config",
     "ConfigError",
     "Conflict",
@@ -66,6 +67,7 @@ __all__ = [
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
+    "StateChange",
     "Stats",
     "StoreBusy",
     "StoreClosed",
@@ -73,11 +75,12 @@ __all__ = [
     "StoreFull",
     "StoreTooNew",
     "Task",
+    "TaskClaimed",
     "__version__",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
-_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.config", "hybridmem.memory")
+_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.config", "hybridmem.memory")
 
 
 def __getattr__(name: str) -> Any:

@@ -131,6 +131,8 @@ class RetrievalConfig(Section):
     tree_decay: float = Field(default=1.0, ge=0.0, le=1.0)
     vote_share: float = Field(default=0.5, ge=0.0)
     active_task_prior: float = Field(default=0.5, ge=0.0, le=1.0)
+    corrections: bool = True
+    widen_below: float = Field(default=0.4, ge=0.0, le=1.0)
     located_subtrees: int = Field(default=5, ge=1, le=1000)
     diversity: float = Field(default=0.0, ge=0.0, le=1.0)
     reranker: str | None = Field(default=None, min_length=1)

@@ -33,7 +33,7 @@ from hybridmem.store import points, tree
 from hybridmem.store.rows import Key, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.types import ROOT_TYPE, TASK_TYPE, ImportReport
-from hybridmem.write import Draft, Parent, Writer
+from hybridmem.write import Draft, Parent, Writer, refuse_forgotten
 
 EXPORT_FORMATS = ("jsonl", "tree")
 IMPORT_FORMATS = ("auto", "jsonl", "tree", "chat")
@@ -129,6 +129,8 @@ class _Importer:
 
     def _insert(self, record: Record, above: Key) -> Key:
         try:
+            if record.state != "forgotten":
+                refuse_forgotten("parent_id", above)
             draft = self._draft(record)
             extra = {"uses": inputs.count("uses", record.uses), "pinned": int(record.pinned), "state": record.state}
             key = self._writer.insert(self._tx, draft, above, **extra)

@@ -208,9 +208,19 @@ class Indexer:
     def _push(self) -> bool:
         recorded = self._model.recorded()
         if recorded is None:
+            self._drop_unneeded()
             return False
         dimension = recorded.identity.dimension
         return self._vectors().push(self._connections, recorded.key, dimension, self._batch_size)
+
+    def _drop_unneeded(self) -> None:
+        """Nothing has been embedded, so nothing has to be taken out of an index: that must not wait for ever."""
+        with self._connections.read() as tx:
+            if not outbox.ready(tx, 1):
+                return
+        with self._connections.write() as tx:
+            if self._model.recorded() is None:  # still, now that nobody else can write
+                outbox.drop_unneeded(tx)
 
     def _check(self) -> None:
         recorded = self._model.recorded()

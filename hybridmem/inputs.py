@@ -77,6 +77,13 @@ def unit(field: str, value: Any) -> float:
     return float(value)
 
 
+def flag(field: str, value: Any) -> bool:
+    """True or False and nothing that passes for one: "false" must not mean yes."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{field}: must be True or False, not {value!r}")
+    return value
+
+
 def count(field: str, value: Any) -> int:
     """A whole number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -84,6 +91,15 @@ def count(field: str, value: Any) -> int:
     if not 0 <= value <= MAX_COUNT:
         raise InvalidInput(f"{field}: must be 0 or more{'' if value < 0 else f', up to {MAX_COUNT}'}, not {value}")
     return value
+
+
+def seconds(field: str, value: Any, longest: float) -> float:
+    """A number of seconds above 0, up to ``longest``."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidInput(f"{field}: must be a number of seconds, not {value!r}")
+    if not 0.0 < value <= longest:  # NaN is neither
+        raise InvalidInput(f"{field}: must be above 0 and at most {longest:g}, not {value!r}")
+    return float(value)
 
 
 def moment(field: str, value: Any) -> datetime:

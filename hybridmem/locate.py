@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -24,6 +27,7 @@ from hybridmem.store import lexical, log, points, tree
 from hybridmem.store.past import Past
 from hybridmem.store.rows import Key
 from hybridmem.store.workspace import Workspace
+from hybridmem.text import terms as terms_of
 from hybridmem.types import State
 
 logger = logging.getLogger("hybridmem")
@@ -40,6 +44,16 @@ RANK_OFFSET = 10.0
 MOST_COUNTED = 1_000
 #: What is searched unless other states are asked for.
 LIVE: tuple[State, ...] = ("live",)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What a search scores, with the postings of the query's terms in it: in contents, and in what comes next in the
+    tasks."""
+
+    pool: Pool
+    postings: Postings
+    steps: Postings
 
 
 class Locator:
@@ -105,7 +119,7 @@ class Locator:
                 warnings.append(f"the vector index is unavailable, so every memory in scope was compared: {error}")
             return None
         with self._workspace.read() as tx:
-            inside = sum(key.path.startswith(path) for key in tree.keys(tx, found))
+            inside = sum(_is_live_below(key, path) for key in tree.keys(tx, found))
         # In a branch that is far from the query Chroma's nearest lie outside: then only looking at all of it is right.
         return found if inside >= min(NEAREST_INSIDE, len(found)) else None
 
@@ -130,12 +144,25 @@ class Locator:
         terms: Sequence[str],
         states: Sequence[State] = LIVE,
         past: Past | None = None,
-    ) -> tuple[Pool, Postings]:
-        """The pool to score, and the postings of the query's terms in it.
+    ) -> Gathered:
+        """The pool to score.
 
         :param states: nodes in any of these; others than live ones are in no index, so that all are scored then.
         :param past: as they were then; again all are scored.
         """
+        pool, postings = self._gathered(tx, base, nearest, terms, states, past)
+        steps = points.next_steps(tx, self._workspace.id) if past is None else past.next_steps(tx)
+        return Gathered(pool, postings, _in_pool(pool, _step_postings(steps, terms)))
+
+    def _gathered(
+        self,
+        tx: sqlite3.Connection,
+        base: Key,
+        nearest: list[int] | None,
+        terms: Sequence[str],
+        states: Sequence[State],
+        past: Past | None,
+    ) -> tuple[Pool, Postings]:
         namespace = self._workspace.id
         if past is not None:
             pool = self._views.of(tx, past.scan(base.path, states), without=past.rewritten)
@@ -181,12 +208,16 @@ class Locator:
     def _inside(
         self, tx: sqlite3.Connection, base: Key, ids: Sequence[int], limit: int | None = None
     ) -> dict[int, Key]:
-        """The first ``limit`` of these nodes that lie in the scope, in the given order."""
-        if base.parent_id is None:  # everything does
-            ids = ids[:limit]
-        found = {key.id: key for key in tree.keys(tx, ids) if key.path.startswith(base.path)}
-        kept = [one for one in dict.fromkeys(ids) if one in found][:limit]
-        return {one: found[one] for one in kept}
+        """The first ``limit`` of these nodes that are live and lie in the scope, in the given order."""
+        kept: dict[int, Key] = {}
+        start, most = 0, len(ids) if limit is None else limit
+        size = most
+        while start < len(ids) and len(kept) < most:
+            page = ids[start : start + size]
+            found = {key.id: key for key in tree.keys(tx, page) if _is_live_below(key, base.path)}
+            kept.update((one, found[one]) for one in page if one in found)
+            start, size = start + size, 2 * size  # what was forgotten or lies elsewhere must not take their places
+        return dict(list(kept.items())[:most])
 
     def _best_subtrees(self, tx: sqlite3.Connection, base: Key, hits: Sequence[Key]) -> list[str]:
         """The paths of the parents that most of the best hits share (reciprocal ranks), while they fit the limit."""
@@ -206,6 +237,27 @@ class Locator:
                 paths.append(by_id[parent_id].path)
                 room -= size
         return paths
+
+
+def _is_live_below(key: Key, path: str) -> bool:
+    """Whether a node is live and hangs at or below a path: neither Chroma nor the lexical index says so."""
+    return key.state == "live" and key.path.startswith(path)
+
+
+def _step_postings(steps: Mapping[int, str], asked: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    """The terms that are asked for, in what comes next in each task: (internal id, how often)."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for node_id, step in steps.items():
+        counted = _counted(step)
+        for term in asked:
+            if term in counted:
+                found.setdefault(term, []).append((node_id, counted[term]))
+    return found
+
+
+@lru_cache(maxsize=10_000)
+def _counted(text: str) -> Counter[str]:
+    return Counter(terms_of(text))
 
 
 def _in_pool(pool: Pool, found: dict[str, list[tuple[int, int]]]) -> Postings:

@@ -20,17 +20,11 @@ from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
+from hybridmem.results import Context, SearchResult
 from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
-from hybridmem.types import (
-    Context,
-    ImportReport,
-    Namespace,
-    ReembedReport,
-    SearchResult,
-    Stats,
-)
+from hybridmem.types import ImportReport, Namespace, ReembedReport, Stats
 from hybridmem.verbs import TreeVerbs
 from hybridmem.write import Parent
 

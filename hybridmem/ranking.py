@@ -70,16 +70,20 @@ class Signals:
 def rank(
     pool: Pool,
     postings: Postings,
+    steps: Postings,
     question: Question,
     calibration: Calibration | None,
     retrieval: RetrievalConfig,
     weights: WeightConfig,
     now: int,
 ) -> Signals:
-    """Every signal of every node in the pool; ``now`` in microseconds since 1970 UTC."""
+    """Every signal of every node in the pool.
+
+    :param steps: the postings of what comes next in the tasks of the pool. :param now: microseconds since 1970 UTC.
+    """
     subtree = pool.subtree
     query = {term: term_weight(term) for term in question.terms}
-    match = scoring.lexical(postings, query, pool.lengths, pool.end, subtree)
+    match = scoring.lexical(postings, query, pool.lengths, pool.end, subtree, steps)
     raw, vector = _vector(pool, question.vector, calibration)
     base = scoring.base_relevance(vector, pool.embedded, match.nodes, (retrieval.vector, retrieval.lexical))
     votes = scoring.votes(base if vector is None else vector, pool.parent, subtree, retrieval.tree_decay)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridmem import diversity, inputs, packing, ranking, rerank
+from hybridmem import corrections, diversity, inputs, packing, ranking, rerank
+from hybridmem.corrections import Place
 from hybridmem.dates import Interval, moments
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model, Recorded
@@ -20,17 +21,18 @@ from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreClose
 from hybridmem.filters import Filters, Source
 from hybridmem.index.pool import Pool
 from hybridmem.indexing import Indexer
-from hybridmem.locate import Locator
+from hybridmem.locate import Gathered, Locator
 from hybridmem.pieces import last_piece
 from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
+from hybridmem.results import Context, Hit, Located, ScoreDetails, SearchResult
 from hybridmem.store import models, outbox, past, tree
 from hybridmem.store.past import Past
 from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import clean_text, query_terms
 from hybridmem.tokens import token_counter
-from hybridmem.types import Context, Hit, Located, Node, ScoreDetails, SearchResult
+from hybridmem.types import MERGED_TYPES, TASK_TYPE, Node
 
 logger = logging.getLogger("hybridmem")
 
@@ -159,41 +161,51 @@ class Recall:
             then = self._past(tx, as_of)
             source: Source = tree if then is None else then
             base = self._locator.scope(tx, scope, then)
-            pool, postings = self._locator.gather(tx, base, nearest, terms, filters.gathered, then)
             task = self._locator.active_task(tx, then)
             prior = task.id if task is not None and query is not None and scope != "namespace" else None
             question = Question(query, terms, vector, prior, named)
-            signals = ranking.rank(
-                pool,
-                postings,
-                question,
-                recorded.calibration if recorded else None,
-                config.retrieval,
-                config.weights,
-                now,
-            )
+            found = self._locator.gather(tx, base, nearest, terms, filters.gathered, then)
+            signals = self._scored(found, question, recorded, now)
+            if nearest is not None and signals.relevance.max(initial=0.0) < config.retrieval.widen_below:
+                found = self._locator.gather(tx, base, None, terms, filters.gathered, then)
+                signals = self._scored(found, question, recorded, now)
+            pool = found.pool
             eligible = (pool.depth > 0) & filters.mask(tx, pool, source)
             if query is not None:
                 eligible &= signals.relevance > 0
-            diverse = config.retrieval.diversity > 0.0 and recorded is not None
-            wanted = k * CANDIDATES if diverse else k
-            if reranker is not None:
-                wanted = max(k, config.retrieval.rerank_candidates)
-            places = ranking.best(signals.score, eligible, wanted)
+            wanted = self._wanted(k, reranker)
+            positions = ranking.best(signals.score, eligible, max(wanted, corrections.CANDIDATES))
+            correcting = config.retrieval.corrections and query is not None and _announced(tx, pool, positions, source)
+            if reranker is not None or not correcting:
+                positions = positions[:wanted]
             located = self._located(tx, pool, signals, source) if trace else ()
-            hits = self._hits(tx, pool, signals, postings, places, source)
-            vectors = _vectors(pool, places) if diverse else None
+            hits = self._hits(tx, pool, signals, found.postings, positions, source)
+            places = _places(pool, positions, hits) if correcting or config.retrieval.diversity > 0.0 else {}
         # Outside of the transaction and the lock: a reranker may take seconds.
         if reranker is not None and query is not None:
-            order, hits = self._reranked(reranker, query, hits, warnings)
-            vectors = None if vectors is None else vectors[order]
-        if vectors is not None and recorded is not None:
+            hits = self._reranked(reranker, query, hits, warnings)
+        if correcting:
+            hits = corrections.corrected(hits, places, recorded.calibration.mean if recorded else None)
+        if config.retrieval.diversity > 0.0 and recorded is not None and hits:
+            vectors = np.stack([places[hit.id].vector for hit in hits])
             hits = _diverse(hits, vectors, recorded.calibration, config.retrieval.diversity, k)
         return SearchResult(hits[:k], tuple(warnings), located)
 
-    def _reranked(
-        self, reranker: Reranker, query: str, hits: tuple[Hit, ...], warnings: list[str]
-    ) -> tuple[list[int], tuple[Hit, ...]]:
+    def _scored(self, found: Gathered, question: Question, recorded: Recorded | None, now: int) -> Signals:
+        config = self._workspace.config
+        calibration = recorded.calibration if recorded else None
+        return ranking.rank(
+            found.pool, found.postings, found.steps, question, calibration, config.retrieval, config.weights, now
+        )
+
+    def _wanted(self, k: int, reranker: Reranker | None) -> int:
+        """How many of the best a reranker reads, or diversity chooses from."""
+        settings = self._workspace.config.retrieval
+        if reranker is not None:
+            return max(k, settings.rerank_candidates)
+        return k * CANDIDATES if settings.diversity > 0.0 else k
+
+    def _reranked(self, reranker: Reranker, query: str, hits: tuple[Hit, ...], warnings: list[str]) -> tuple[Hit, ...]:
         """The hits by what the reranker says; as they are, with a warning, if it fails: better those than none."""
         settings = self._workspace.config.retrieval
         try:
@@ -201,7 +213,7 @@ class Recall:
         except Exception as error:  # a reranker is foreign code; a search must not be lost with it
             logger.warning("the reranker failed on a query: %r", error)
             warnings.append(f"not reranked, the order is that of the stages before: the reranker failed: {error!r}")
-            return list(range(len(hits))), hits
+            return hits
 
     def _past(self, tx: sqlite3.Connection, as_of: int | None) -> Past | None:
         return None if as_of is None else past.at(tx, self._workspace.id, as_of, self._workspace.agent)
@@ -310,10 +322,22 @@ def _details(pool: Pool, signals: Signals, i: int) -> ScoreDetails:
     )
 
 
-def _vectors(pool: Pool, places: Sequence[int]) -> Vectors:
-    """(c, d) the vectors of the nodes at these positions (of a long content its first piece), L2-normalised; a zero row
-    where there is none."""
-    return pool.pieces.first(pool.embedded, places)
+def _announced(tx: sqlite3.Connection, pool: Pool, positions: Sequence[int], source: Source) -> bool:
+    """Whether one of these nodes may correct another: only then it is worth reading them all."""
+    ids = [int(pool.ids[i]) for i in positions if pool.types[i] in MERGED_TYPES]
+    return any(map(corrections.announces, source.openings(tx, ids, corrections.OPENING).values()))
+
+
+def _places(pool: Pool, positions: Sequence[int], hits: Sequence[Hit]) -> dict[str, Place]:
+    """Where each hit hangs, with its vector (of a long content that of its first piece)."""
+    vectors = pool.pieces.first(pool.embedded, positions)
+    found = {}
+    for hit, position, vector in zip(hits, positions, vectors, strict=True):
+        top = position
+        while pool.parent[top] >= 0 and pool.depth[top] > 1:
+            top = int(pool.parent[top])
+        found[hit.id] = Place(top, top != position and pool.types[top] == TASK_TYPE, vector)
+    return found
 
 
 def _diverse(hits: Sequence[Hit], vectors: Vectors, calibration: Calibration, share: float, k: int) -> tuple[Hit, ...]:

@@ -11,13 +11,11 @@ import numpy as np
 
 from hybridmem import scoring
 from hybridmem.ports import Reranker
-from hybridmem.types import Hit
+from hybridmem.results import Hit
 
 
-def reranked(
-    reranker: Reranker, query: str, hits: Sequence[Hit], omega: float, blend: str
-) -> tuple[list[int], tuple[Hit, ...]]:
-    """The hits, best first by what the reranker says of them, and which place each had before.
+def reranked(reranker: Reranker, query: str, hits: Sequence[Hit], omega: float, blend: str) -> tuple[Hit, ...]:
+    """The hits, best first by what the reranker says of them.
 
     The judgement of the reranker stands in the place of the relevance (which is kept in the details) and is blended
     with the weight as that was: see :func:`hybridmem.scoring.blended`. Ties keep their order.
@@ -25,14 +23,13 @@ def reranked(
     :raises ValueError: the reranker gave something else than one number in [0, 1] for each hit.
     """
     if not hits:
-        return [], ()
+        return ()
     judged = np.asarray(reranker.scores(query, [hit.content for hit in hits]), dtype=np.float64)
     if judged.shape != (len(hits),) or not np.all((judged >= 0.0) & (judged <= 1.0)):  # NaN is neither
         raise ValueError(f"must give one number in [0, 1] for each of {len(hits)} contents, not {judged!r}")
     weight = np.array([hit.score_details.weight for hit in hits])
     score = scoring.blended(judged, weight, omega, blend)
-    order = [int(i) for i in np.argsort(-score, kind="stable")]
-    return order, tuple(
+    return tuple(
         replace(hits[i], score=float(score[i]), score_details=replace(hits[i].score_details, reranked=float(judged[i])))
-        for i in order
+        for i in np.argsort(-score, kind="stable")
     )

@@ -88,6 +88,7 @@ def lexical(
     lengths: Ints,
     end: Ints,
     subtree: NDArray[np.bool_],
+    steps: Mapping[str, tuple[Ints, Ints]] | None = None,
 ) -> Lexical:
     """BM25 of nodes and of whole subtrees, each as a share of the best that a text could reach.
 
@@ -97,6 +98,7 @@ def lexical(
     :param lengths: (n,) number of terms of each node.
     :param end: (n,) see the module.
     :param subtree: (n,) mask of the positions that count as subtrees.
+    :param steps: like ``postings``, the terms of what comes next in a task: text of its subtree, of no node.
     """
     n = len(lengths)
     nodes, subtrees = np.zeros(n), np.zeros(n)
@@ -116,9 +118,11 @@ def lexical(
         if len(positions):
             nodes[positions] += idf * _saturated(counts, node_norm[positions])
         if len(starts):
-            order = np.argsort(positions)
-            inside = positions[order]
-            sums = _sums(counts[order], np.searchsorted(inside, starts), np.searchsorted(inside, stops))
+            planned, times = (steps or {}).get(term, (positions[:0], counts[:0]))
+            everywhere, counted = np.concatenate((positions, planned)), np.concatenate((counts, times))
+            order = np.argsort(everywhere)
+            inside = everywhere[order]
+            sums = _sums(counted[order], np.searchsorted(inside, starts), np.searchsorted(inside, stops))
             group_idf = term_weight * _idf(len(starts), int((sums > 0).sum()))
             best_subtree += reach * group_idf * (K1 + 1.0)
             subtrees[starts] += group_idf * _saturated(sums, subtree_norm)

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from hybridmem import inputs
+from hybridmem.claims import Claims
+from hybridmem.forget import Forgetting
 from hybridmem.indexing import Indexer
 from hybridmem.store import tree
 from hybridmem.store.workspace import Workspace
 from hybridmem.tasks import Tasks
-from hybridmem.types import Node
+from hybridmem.types import Claim, Node, StateChange
 from hybridmem.write import Parent, Writer
 
 T = TypeVar("T")
@@ -26,12 +28,14 @@ class TreeVerbs:
         self._workspace = workspace
         self._indexer = indexer
         self._writer = Writer(workspace)
-        self._tasks = Tasks(workspace, self._writer)
+        self._claims = Claims(workspace)
+        self._tasks = Tasks(workspace, self._writer, self._claims)
+        self._forgetting = Forgetting(workspace)
 
     # Reading by id and along the tree
 
     def get(self, id: str) -> Node:
-        """The node with this id. :raises NotFound: there is none in this namespace."""
+        """The node with this id, in whatever state. :raises NotFound: there is none in this namespace."""
         with self._workspace.read() as tx:
             return tree.node(tx, tree.key(tx, self._workspace.id, id))
 
@@ -41,7 +45,7 @@ class TreeVerbs:
             return tree.node(tx, self._workspace.root(tx))
 
     def children(self, id: str | None = None, *, offset: int = 0, limit: int | None = None) -> list[Node]:
-        """The nodes right below one (None: the root), in the order they were added.
+        """The live nodes right below one (None: the root), in the order they were added.
 
         :param offset: how many to skip. :param limit: how many at most; None: all.
         """
@@ -55,7 +59,8 @@ class TreeVerbs:
             return tree.ancestors(tx, tree.key(tx, self._workspace.id, id))
 
     def walk(self, id: str | None = None) -> Iterator[Node]:
-        """A node (None: the root) and everything below it, parents first, siblings in the order they were added.
+        """A node (None: the root) and everything below it, parents first, siblings in the order they were added; in
+        every state, also what is archived or forgotten.
 
         Reads in pages, so it never holds the whole tree; what others write meanwhile may or may not appear.
         """
@@ -152,6 +157,56 @@ class TreeVerbs:
         """Protects a node from ever being forgotten, or (False) lifts that."""
         return self._written(self._writer.pin(id, pinned))
 
+    # Forgetting and archiving
+
+    def forget(self, id: str, *, subtree: bool = False, dry_run: bool = False) -> StateChange:
+        """Forgets a memory: it leaves every search, context and list at once, in every process, and can be brought back
+        with :meth:`restore_forgotten`. ``get``, ``walk`` and ``export`` still have it, and ``search`` if asked for
+        ``states=["forgotten"]``. An exact repeat of a forgotten fact is stored as a new one.
+
+        :param id: a live, archived or superseded memory. Of one that is forgotten already nothing changes.
+        :param subtree: with all below it. Needed if there is anything below it that is not forgotten yet.
+        :param dry_run: change nothing and say what would go, or raise what would be raised.
+        :return: the ids of all that went. An agent whose active node went stands at the nearest live node above it.
+        :raises InvalidInput: it is the root; it has memories below it, and ``subtree`` is False; or one of those that
+            would go is protected: pinned, a task that is not finished, the active task of an agent, or an ancestor of
+            an agent's active task or node. The message names it and the way out.
+        :raises NotFound: there is no such node in this namespace.
+        """
+        return self._state_changed("forget", id, subtree, dry_run)
+
+    def restore_forgotten(self, id: str, *, subtree: bool = False, dry_run: bool = False) -> StateChange:
+        """Brings a forgotten memory back under its parent, in the state in which it was: live, archived or superseded.
+
+        It is found at once; its vector is the one it had, so that no model is needed.
+
+        :param subtree: with everything forgotten below it, whenever that was forgotten.
+        :param dry_run: change nothing and say what would come back, or raise what would be raised.
+        :raises InvalidInput: a node above it is forgotten; the message names the topmost one: bring that back first.
+        :raises NotFound: there is no such node in this namespace.
+        """
+        return self._state_changed("restore_forgotten", id, subtree, dry_run)
+
+    def archive(self, id: str, *, subtree: bool = True, dry_run: bool = False) -> StateChange:
+        """Archives a live memory with all that is live below it: kept for good, and searched only when asked for with
+        ``states=["archived"]``. Writing below an archived node is possible; what is written there is live.
+
+        :param subtree: False: only this memory; refused if there is anything live below it.
+        :param dry_run: change nothing and say what would be archived, or raise what would be raised.
+        :raises InvalidInput: as for :meth:`forget`, but pinned memories may be archived.
+        :raises NotFound: there is no such node in this namespace.
+        """
+        return self._state_changed("archive", id, subtree, dry_run)
+
+    def unarchive(self, id: str, *, subtree: bool = True, dry_run: bool = False) -> StateChange:
+        """Makes an archived memory live again, with all that is archived below it.
+
+        :param subtree: False: only this memory.
+        :param dry_run: change nothing and say what would come back.
+        :raises NotFound: there is no such node in this namespace.
+        """
+        return self._state_changed("unarchive", id, subtree, dry_run)
+
     # Tasks
 
     def start_task(
@@ -186,22 +241,50 @@ class TreeVerbs:
         title: str | None = None,
         next_step: str | None = None,
         status: str | None = None,
+        token: int | None = None,
     ) -> Node:
         """Changes a task (None: the active one). Tell the next step before you take it: a crash then loses nothing.
 
         :param next_step: blank text takes it away.
         :param status: ``"open"`` (also opens a finished task again) or ``"paused"``.
-        :raises NotFound: there is no active task, or no such node.
+        :param token: that of the claim, where it was made by another run (see :meth:`claim_task`).
+        :raises NotFound: there is no active task, or no such node. TaskClaimed: another run has claimed it.
         """
-        return self._written(self._tasks.update(id, title=title, next_step=next_step, status=status))
+        return self._written(self._tasks.update(id, title=title, next_step=next_step, status=status, token=token))
 
-    def finish_task(self, id: str | None = None, *, status: str = "done", outcome: str | None = None) -> Node:
+    def finish_task(
+        self, id: str | None = None, *, status: str = "done", outcome: str | None = None, token: int | None = None
+    ) -> Node:
         """Finishes a task (None: the active one); its nearest open ancestor task becomes active.
 
         :param status: ``"done"`` or ``"failed"``.
         :param outcome: kept as an event under the task.
+        :param token: that of the claim, where it was made by another run (see :meth:`claim_task`).
+        :raises TaskClaimed: another run has claimed it.
         """
-        return self._written(self._tasks.finish(id, status=status, outcome=outcome))
+        return self._written(self._tasks.finish(id, status=status, outcome=outcome, token=token))
+
+    def claim_task(
+        self, id: str | None = None, *, seconds: float = 300.0, token: int | None = None, outlives: bool = False
+    ) -> Claim:
+        """Takes a task (None: the active one) for this run alone: until the claim is over nobody else can update,
+        finish or claim it. So two agents that resume the same task do not take the same step twice. Claiming again
+        makes the claim last longer; finishing the task ends it.
+
+        :param seconds: how long it lasts, in (0, 86,400].
+        :param token: that of the claim, to go on with one that another run has made.
+        :param outlives: False: it ends with this run, closed or killed. True: by time alone.
+        :return: the claim with its fencing token, which is higher than that of any claim before in this store.
+        :raises TaskClaimed: another run has claimed it. :raises InvalidInput: it is finished, or no task.
+        """
+        return self._claims.claim(id, seconds=seconds, token=token, outlives=outlives)
+
+    def release_task(self, id: str | None = None, *, token: int | None = None) -> bool:
+        """Gives a claimed task free again; False if nobody had claimed it.
+
+        :raises TaskClaimed: another run has claimed it.
+        """
+        return self._claims.release(id, token=token)
 
     def tasks(self, status: Sequence[str] = ("open", "paused", "done", "failed")) -> list[Node]:
         """The tasks with any of these statuses, in the order they were started."""
@@ -210,6 +293,10 @@ class TreeVerbs:
     def active_task(self) -> Node | None:
         """The task that new memories of this agent hang under; None: the root."""
         return self._tasks.active()
+
+    def _state_changed(self, kind: str, id: str, subtree: bool, dry_run: bool) -> StateChange:
+        result = self._forgetting.change(kind, id, subtree=subtree, dry_run=dry_run)
+        return result if result.sequence is None else self._written(result)
 
     def _written(self, result: T) -> T:
         """There is work for the indexer now."""

@@ -97,7 +97,7 @@ class Writer:
         text = inputs.content(content) if content is not None else None
         changes = inputs.metadata(metadata)
         with self._workspace.write() as tx:
-            key = tree.key(tx, self._workspace.id, id, expected_version=expected_version)
+            key = self.key(tx, id, expected_version)
             if key.type == ROOT_TYPE:
                 raise InvalidInput("id: the root of a namespace cannot be updated")
             if type is not None and key.type == TASK_TYPE:
@@ -110,7 +110,7 @@ class Writer:
 
     def move(self, id: str, parent: Parent, *, expected_version: int | None = None) -> Node:
         with self._workspace.write() as tx:
-            key = tree.key(tx, self._workspace.id, id, expected_version=expected_version)
+            key = self.key(tx, id, expected_version)
             target = self.parent_key(tx, parent)
             tree.move(tx, key, target, self._workspace.now())
             tree.touch(tx, {target.path: self._workspace.now()})
@@ -119,11 +119,10 @@ class Writer:
             return tree.node(tx, key)
 
     def pin(self, id: str, pinned: bool) -> Node:
-        if not isinstance(pinned, bool):
-            raise InvalidInput(f"pinned: must be True or False, not {pinned!r}")
+        checked = inputs.flag("pinned", pinned)
         with self._workspace.write() as tx:
-            key = tree.key(tx, self._workspace.id, id)
-            self.changed(tx, key, "pin", {"pinned": pinned}, pinned=int(pinned))
+            key = self.key(tx, id)
+            self.changed(tx, key, "pin", {"pinned": checked}, pinned=int(checked))
             return tree.node(tx, key)
 
     # Shared with the task verbs
@@ -207,12 +206,23 @@ class Writer:
         self._workspace.record(tx, kind, key.uid, payload)
         self._workspace.checkpoint_if_due(tx)
 
+    def key(self, tx: sqlite3.Connection, id: str, expected_version: int | None = None) -> Key:
+        """The key of a node that is to be changed.
+
+        :raises NotFound: there is none here. Conflict: it is at another version. InvalidInput: it is forgotten.
+        """
+        key = tree.key(tx, self._workspace.id, id, expected_version=expected_version)
+        return refuse_forgotten("id", key)
+
     def parent_key(self, tx: sqlite3.Connection, parent: Parent) -> Key:
         """The node that a ``parent`` argument means.
 
         :raises NotFound: an id that does not exist here.
-        :raises InvalidInput: neither a node, an id, nor one of PARENT_WORDS.
+        :raises InvalidInput: neither a node, an id, nor one of PARENT_WORDS; or the node is forgotten.
         """
+        return refuse_forgotten("parent", self._meant(tx, parent))
+
+    def _meant(self, tx: sqlite3.Connection, parent: Parent) -> Key:
         namespace = self._workspace.id
         if isinstance(parent, Node):
             return tree.key(tx, namespace, parent.id)
@@ -319,6 +329,13 @@ class Writer:
             outbox.drop_embedding(tx, key.id)
             outbox.queue(tx, self._workspace.id, key.id)
         return revision
+
+
+def refuse_forgotten(field: str, key: Key) -> Key:
+    """The key itself. :raises InvalidInput: the node is forgotten: nobody would find what is written to it or there."""
+    if key.state == "forgotten":
+        raise InvalidInput(f"{field}: {key.uid!r} is forgotten; call restore_forgotten({key.uid!r}) first")
+    return key
 
 
 def _plain(draft: Draft) -> Draft:

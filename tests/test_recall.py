@@ -130,7 +130,7 @@ class TestScores:
             for hit in m.search(query, 50):
                 parts = json.loads(json.dumps(hit.to_dict()["score_details"], allow_nan=False))
                 assert -1.0 <= parts.pop("cosine") <= 1.0
-                assert (parts.pop("redundancy"), parts.pop("reranked")) == (None, None)
+                assert [parts.pop(name) for name in ("redundancy", "reranked", "corrects")] == [None] * 3
                 assert all(0.0 <= part <= 1.0 for part in parts.values()), parts
                 assert 0.0 <= hit.score <= 1.0
 

@@ -99,3 +99,24 @@ class TestLargeMode:
         a.flush()
         assert all(text.startswith("甲的") for text in contents(a.search("发票 invoice", 50)))
         assert all(text.startswith("乙的") for text in contents(b.search("乙的发票 invoice", 50)))
+
+    def test_what_was_located_is_widened_when_its_best_hit_is_weak(self, memory: OpenMemory) -> None:
+        """The nearest and the rarest words lead astray here; scoring everything finds what the tree alone knows."""
+        with memory() as m:
+            self.fill(m)
+            task = m.start_task("无名 nameless", next_step="核对运单 waybill")
+            m.add_many({"content": f"无关 aside {n}", "type": "note"} for n in range(3))
+            assert m.flush() == 0
+        question = "运单 waybill"
+        by_limit = {}
+        for name, settings in {
+            "exact": ({}, {}),
+            "located": ({"exact_limit": 0}, {"widen_below": 0.0}),
+            "widened": ({"exact_limit": 0}, {"widen_below": 1.0}),
+        }.items():
+            with memory(index=settings[0], retrieval=settings[1]) as m:
+                by_limit[name] = [(hit.id, hit.score) for hit in m.search(question, 5, scope="namespace")]
+        assert by_limit["widened"] == by_limit["exact"] != by_limit["located"]
+        assert task.id in {above for above, _ in by_limit["exact"]} | {
+            hit.parent_id for hit in (memory().get(one) for one, _ in by_limit["exact"])
+        }

@@ -53,3 +53,38 @@ def test_recency_lifts_while_a_task_is_active_and_only_what_answers_at_all(memor
     assert busy[new.id].relevance > busy[old.id].relevance
     assert "recent" in next(hit for hit in found if hit.id == new.id).explain()
     assert all(hit.score_details.recent == 0.0 for hit in m.search("发票 invoice 4711", scope="namespace"))
+
+
+@pytest.mark.parametrize(
+    ("step", "question"),
+    [
+        ("给供应商打电话确认运单", "供应商的运单"),
+        ("call the supplier about the waybill", "what about the supplier's waybill?"),
+        ("打电话 call DHL 确认 waybill", "DHL 的 waybill"),
+    ],
+)
+def test_what_comes_next_in_a_task_says_what_its_subtree_is_about(
+    memory: Any, clock: Any, step: str, question: str
+) -> None:
+    """No memory has a word of the question: the task that is about to do it is where to look, until it is finished."""
+    m = memory(retrieval={"vector": 0.0}, embedding={"provider": "hashing"})
+    task = m.start_task("任务一 first", next_step=step)
+    m.add("甲 alpha", type="note", id="inside")
+    m.add("乙 beta", type="note", id="deeper", parent="inside")
+    m.start_task("任务二 second", next_step="别的 something else")
+    m.add("丙 gamma", type="note", id="outside")
+    before = clock.time
+
+    def lift(**options: Any) -> dict[str, float]:
+        found = m.search(question, scope="namespace", **options)
+        assert all(hit.score_details.lexical == 0 for hit in found)
+        return dict.fromkeys(("inside", "deeper", "outside"), 0.0) | {hit.id: hit.score_details.tree for hit in found}
+
+    planned = lift()
+    assert planned["inside"] > 0.3 > planned["outside"]
+    assert planned["deeper"] > 0.1
+    assert m.search(question, scope="namespace", trace=True).located[0].id == task.id
+    clock.advance(minutes=1)
+    m.finish_task(task.id)
+    assert lift()["inside"] < planned["inside"] / 2
+    assert lift(as_of=before) == planned

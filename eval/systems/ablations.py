@@ -20,6 +20,8 @@ CHANGES: dict[str, Mapping[str, Any]] = {
     "no-vector": {"retrieval.vector": 0.0, "retrieval.vote_share": 0.0},
     # Importance, recency, confidence and frequency say nothing: relevance alone.
     "no-weights": {"retrieval.omega": 0.0},
+    # A memory that takes an earlier one back stands where its own match puts it.
+    "no-corrections": {"retrieval.corrections": False},
 }
 
 

@@ -72,6 +72,8 @@ def print_resume(screen: Console, point: dict[str, Any]) -> None:
         line("task", "none is active; start one with: hybridmem task start TITLE")
     else:
         line("task", f"{cut(task['content'], room)} [{task['task']['status']}]", "bold")
+    if point["claim"]:
+        line("claimed", f"by {point['claim']['agent']} until {point['claim']['until']}", "yellow")
     line("path", " › ".join(cut(node["content"], 30) for node in point["path"]))
     line("next step", one_line(point["next_step"] or "-"), "bold cyan" if point["next_step"] else "")
     for name, key in (("decided", "decisions"), ("open", "open_subtasks")):

@@ -49,6 +49,7 @@ def tree(
     id: Annotated[Optional[str], typer.Argument(metavar="[ID]", help="Where to start; default: the root.")] = None,  # noqa: UP045
     depth: Annotated[int, typer.Option("--depth", help="Levels below the start that are drawn.")] = DEFAULT_DEPTH,
     everything: Annotated[bool, typer.Option("--all", help="Draw all levels.")] = False,
+    forgotten: Annotated[bool, typer.Option("--forgotten", help="Draw what is forgotten as well.")] = False,
 ) -> Reply:
     """Draw the tree with weights and states.
 
@@ -58,20 +59,26 @@ def tree(
     if depth < 0:
         raise InvalidInput(f"depth: must be 0 or more, not {depth}")
     with options.open() as memory:
-        nodes, hidden = read_tree(memory, id, None if everything else depth)
+        nodes, hidden = read_tree(memory, id, None if everything else depth, forgotten=forgotten)
     return Reply({"nodes": nodes, "hidden": hidden}, lambda screen: draw(screen, nodes, hidden))
 
 
-def read_tree(memory: Memory, id: str | None = None, depth: int | None = None) -> tuple[list[dict[str, Any]], int]:
+def read_tree(
+    memory: Memory, id: str | None = None, depth: int | None = None, *, forgotten: bool = False
+) -> tuple[list[dict[str, Any]], int]:
     """The nodes at and below one in preorder, each ``Node.to_dict()`` with ``weight`` and ``active``.
 
-    :param depth: levels below the start; None: all. :return: (nodes, how many lie deeper).
+    :param depth: levels below the start; None: all.
+    :param forgotten: also what is forgotten. The start itself is always there.
+    :return: (nodes, how many lie deeper).
     """
     active = memory.active_task()
     nodes: list[dict[str, Any]] = []
     hidden = 0
     top: int | None = None
     for node in memory.walk(id):
+        if node.state == "forgotten" and top is not None and not forgotten:
+            continue
         top = node.depth if top is None else top
         if depth is not None and node.depth - top > depth:
             hidden += 1

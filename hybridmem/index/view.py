@@ -126,7 +126,13 @@ class Views:
         known = np.full(len(ids), False)
         owners, matrix = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.float32)
         width = outbox.vector_bytes(tx, self._namespace)
-        if old is not None and old.pool.pieces.width * 4 == width and embedding - old.embedding <= MOST_NEWS:
+        # A pool may be empty: of a branch that was forgotten, and has come back.
+        if (
+            old is not None
+            and len(old.pool)
+            and old.pool.pieces.width * 4 == width
+            and embedding - old.embedding <= MOST_NEWS
+        ):
             fresh = outbox.embedded_since(tx, self._namespace, old.embedding)
             known, owners, matrix = _known(old, ids, revisions, fresh)
         # As far as can be told before they are read: what has to go should not be in memory besides them.

@@ -5,17 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 from hybridmem.store.rows import dump, from_micros, subtree_range
-from hybridmem.types import Operation
+from hybridmem.types import Operation, State
 
 START = "sha256:" + "0" * 64
 #: Operations that change the node they name, where it hangs, and of its ancestors the time of the last activity.
 LOCAL = (
     "namespace", "add", "confirm", "update", "pin",
-    "task.start", "task.switch", "task.update", "task.finish", "task.import",
+    "task.claim", "task.release", "task.start", "task.switch", "task.update", "task.finish", "task.import",
 )  # fmt: skip
+#: Operations that change the states of the node they name and of nodes below it, and nothing else of any node. Their
+#: payload says of each node, in insertion order: ``"states": [[id, state before, state after, version after], …]``.
+STATE_CHANGES = ("forget", "restore_forgotten", "archive", "unarchive")
+#: Entries that are read at a time when one looks back.
+PAGE = 100
 _COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"
 
 
@@ -62,15 +68,38 @@ def since(tx: sqlite3.Connection, namespace: int, sequence: int, limit: int | No
 
 def touched(tx: sqlite3.Connection, namespace: int, after: int, path: str) -> bool:
     """Whether an entry after ``after`` may have changed a node at or below a path. Of an operation that is not among
-    LOCAL that is not known: it may have taken a node away from there."""
+    LOCAL or STATE_CHANGES that is not known: it may have taken a node away from there."""
+    known = (*LOCAL, *STATE_CHANGES)
     row = tx.execute(
         f"""SELECT 1 FROM operation o LEFT JOIN node n ON n.namespace_id = o.namespace_id AND n.uid = o.node_uid
         WHERE o.namespace_id = ? AND o.sequence > ? AND (
-            n.id IS NULL OR o.kind NOT IN ({", ".join("?" * len(LOCAL))}) OR (n.path >= ? AND n.path < ?)
+            n.id IS NULL OR o.kind NOT IN ({", ".join("?" * len(known))}) OR (n.path >= ? AND n.path < ?)
+            OR (o.kind IN ({", ".join("?" * len(STATE_CHANGES))}) AND substr(?, 1, length(n.path)) = n.path)
         ) LIMIT 1""",
-        (namespace, after, *LOCAL, *subtree_range(path)),
+        (namespace, after, *known, *subtree_range(path), *STATE_CHANGES, path),
     ).fetchone()
     return row is not None
+
+
+def states_before(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) -> dict[str, State]:
+    """The state of each of these nodes before it was last forgotten; those that were imported as forgotten are left
+    out. Looks back from the newest entry until all are found."""
+    wanted, found, below = set(uids), {}, head(tx, namespace)[0] + 1
+    while wanted:
+        rows = tx.execute(
+            """SELECT sequence, payload FROM operation WHERE namespace_id = ? AND sequence < ? AND kind = 'forget'
+            ORDER BY sequence DESC LIMIT ?""",
+            (namespace, below, PAGE),
+        ).fetchall()
+        if not rows:
+            break
+        for _, payload in rows:
+            for uid, before, _, _ in json.loads(payload)["states"]:
+                if uid in wanted:
+                    found[uid] = before
+                    wanted.discard(uid)
+        below = rows[-1][0]
+    return found
 
 
 def sequence_at(tx: sqlite3.Connection, namespace: int, moment: int) -> int:

@@ -13,7 +13,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 migrations = Migrations("hybridmem")
 
@@ -32,7 +32,13 @@ def m002_pieces(db: sqlite_utils.Database) -> None:
 
 
 @migrations()
-def m003_next_model(db: sqlite_utils.Database) -> None:
+def m003_claims(db: sqlite_utils.Database) -> None:
+    """Who works on a task."""
+    db.execute(_CLAIMS)
+
+
+@migrations()
+def m004_next_model(db: sqlite_utils.Database) -> None:
     """Where the vectors of another embedding model are gathered until they are complete, see hybridmem.store.models."""
     for statement in _NEXT_MODEL:
         db.execute(statement)
@@ -185,6 +191,14 @@ _PIECES = (
         SELECT namespace_id, id FROM node
         WHERE state = 'live' AND parent_id IS NOT NULL AND id NOT IN (SELECT node_id FROM outbox)""",
 )
+
+_CLAIMS = """CREATE TABLE claim (
+    token INTEGER PRIMARY KEY AUTOINCREMENT,   -- rises with every claim, also after older ones are gone
+    node_id INTEGER NOT NULL UNIQUE REFERENCES node(id),
+    session_id INTEGER NOT NULL REFERENCES session(id),
+    outlives INTEGER NOT NULL CHECK (outlives IN (0, 1)), -- 1: whatever becomes of the run
+    until INTEGER NOT NULL
+) STRICT"""
 
 _NEXT_MODEL = (
     """CREATE TABLE embedding_next (

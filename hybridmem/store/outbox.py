@@ -38,6 +38,14 @@ def queue(tx: sqlite3.Connection, namespace: int, node_id: int) -> None:
     tx.execute("INSERT INTO outbox (namespace_id, node_id) VALUES (?, ?)", (namespace, node_id))
 
 
+def queue_all(tx: sqlite3.Connection, namespace: int, ids: Sequence[int]) -> None:
+    """The same for many nodes."""
+    tx.execute("DELETE FROM outbox WHERE node_id IN (SELECT value FROM json_each(?))", (dump(list(ids)),))
+    tx.execute(
+        "INSERT INTO outbox (namespace_id, node_id) SELECT ?, value FROM json_each(?)", (namespace, dump(list(ids)))
+    )
+
+
 def unembedded(tx: sqlite3.Connection, limit: int, *, namespace: int | None = None) -> list[Pending]:
     """What has to be embedded, oldest first; in one namespace or (None) in all. What failed before is left out."""
     return _pending(tx, limit, "e.id IS NULL AND n.state = 'live'", namespace)
@@ -121,6 +129,11 @@ def without_vector(tx: sqlite3.Connection, namespace: int) -> int:
         (namespace,),
     ).fetchone()
     return int(row[0])
+
+
+def drop_unneeded(tx: sqlite3.Connection) -> None:
+    """Drops what asks for nodes that are not live to be taken out of the vector index: nothing was ever put in."""
+    tx.execute("DELETE FROM outbox WHERE node_id IN (SELECT id FROM node WHERE state != 'live')")
 
 
 def stuck(tx: sqlite3.Connection, namespace: int) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from hybridmem.speakers import speaker
 from hybridmem.store import log, points, tree
 from hybridmem.store.rows import Key, dump, from_micros, subtree_range
 from hybridmem.text import terms
-from hybridmem.types import Node, State, Task
+from hybridmem.types import TASK_TYPE, Node, State, Task
 
 #: Names in payloads, and what a node has where no operation before the moment has set one.
 SET_BACK: dict[str, Any] = {
@@ -27,9 +27,9 @@ SET_BACK: dict[str, Any] = {
     "revision": None, "status": "open", "next_step": None, "finished_at": None,
 }  # fmt: skip
 #: Operations that raise the version of their node.
-_RAISING = frozenset({"update", "confirm", "pin", "move", "task.update", "task.finish"})
+_RAISING = frozenset({"update", "confirm", "pin", "move", "task.update", "task.finish", *log.STATE_CHANGES})
 #: Operations that are no activity of their node.
-_QUIET = frozenset({"move", "task.switch", "task.import", "root"})
+_QUIET = frozenset({"move", "task.switch", "task.import", "root", *log.STATE_CHANGES})
 #: What an operation sets without saying so.
 _IMPLIED: dict[str, dict[str, Any]] = {"task.start": {"status": "open"}, "task.finish": {"next_step": None}}
 _EXTRA_COLUMNS = "uid, pinned, state, version, updated_at"
@@ -102,6 +102,11 @@ class Past:
         """The task that was active for the agent asked for."""
         return None if self._active_task is None else self.find(self._active_task)
 
+    def next_steps(self, tx: sqlite3.Connection) -> dict[int, str]:
+        """As hybridmem.store.points.next_steps() gives them."""
+        tasks = self.nodes(tx, [row.id for row in self._ordered if row.type == TASK_TYPE and row.state == "live"])
+        return {one: node.task.next_step for one, node in tasks.items() if node.task and node.task.next_step}
+
     def scan(self, path: str, states: Sequence[State]) -> list[tuple[Any, ...]]:
         """tree.SCAN_COLUMNS of the nodes at and below a path that were in any of these states, by path."""
         low, high = (bisect.bisect_left(self._paths, bound) for bound in subtree_range(path))
@@ -119,6 +124,9 @@ class Past:
     def nodes(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Node]:
         found = tree.nodes(tx, [one for one in ids if one in self._by_id])
         return {node_id: self._node(self._by_id[node_id], node) for node_id, node in found.items()}
+
+    def openings(self, tx: sqlite3.Connection, ids: Sequence[int], characters: int) -> dict[int, str]:
+        return {one: node.content[:characters] for one, node in self.nodes(tx, ids).items()}
 
     def titles(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         chains = {one: tree.path_ids(self._by_id[one].path)[1:-1] for one in ids if one in self._by_id}
@@ -196,19 +204,27 @@ def _rows(tx: sqlite3.Connection, namespace: int) -> dict[str, _Row]:
 
 
 def _entries(tx: sqlite3.Connection, condition: str, *values: Any) -> list[_Entry]:
-    """(kind, node, time, what it sets) of log entries about a node, oldest first."""
+    """(kind, node, time, what it sets) of log entries about a node, oldest first; of one about many nodes, for each."""
     found = tx.execute(
         f"""SELECT kind, node_uid, at, payload FROM operation
         WHERE namespace_id = ? AND {condition} AND node_uid IS NOT NULL ORDER BY sequence""",
         values,
     ).fetchall()
-    return [(kind, uid, time, _IMPLIED.get(kind, {}) | json.loads(payload)) for kind, uid, time, payload in found]
+    entries: list[_Entry] = []
+    for kind, uid, time, text in found:
+        payload: dict[str, Any] = json.loads(text)
+        if kind in log.STATE_CHANGES:
+            entries += ((kind, one, time, {"state": after}) for one, _, after, _ in payload["states"])
+        else:
+            entries.append((kind, uid, time, _IMPLIED.get(kind, {}) | payload))
+    return entries
 
 
 def _above(rows: Mapping[str, _Row], later: Sequence[_Entry]) -> set[str]:
     """What was written, and all that encloses it: the nodes whose last activity may be after the moment."""
     uids = {row.id: uid for uid, row in rows.items()}
-    written = {uid for _, uid, _, _ in later} | {payload["parent"] for _, _, _, payload in later if "parent" in payload}
+    written = {uid for kind, uid, _, _ in later if kind not in log.STATE_CHANGES}
+    written |= {payload["parent"] for _, _, _, payload in later if "parent" in payload}
     above = {one for uid in written & rows.keys() for one in tree.path_ids(rows[uid].path)}
     return {uids[one] for one in above if one in uids}
 
@@ -230,8 +246,12 @@ def _before(
 ) -> dict[str, dict[str, Any]]:
     """What the log up to entry ``last`` has set of these nodes, and ``updated_at``."""
     before: dict[str, dict[str, Any]] = {}
-    condition = "sequence <= ? AND node_uid IN (SELECT value FROM json_each(?))"
+    # A change of states is noted under the node that was named, and may be about others as well.
+    kinds = ", ".join(f"'{kind}'" for kind in log.STATE_CHANGES)
+    condition = f"sequence <= ? AND (kind IN ({kinds}) OR node_uid IN (SELECT value FROM json_each(?)))"
     for kind, uid, time, payload in _entries(tx, condition, namespace, last, dump(sorted(changed))):
+        if uid not in changed:
+            continue
         values = before.setdefault(uid, {})
         values.update(payload)
         if kind == "add" or kind in _RAISING:
@@ -323,4 +343,4 @@ def _task(now: Task, then: Mapping[str, Any]) -> Task:
 
 
 def _key(row: _Row) -> Key:
-    return Key(row.id, row.uid, row.parent_id, row.path, row.depth, row.type, row.version)
+    return Key(row.id, row.uid, row.parent_id, row.path, row.depth, row.type, row.version, row.state)

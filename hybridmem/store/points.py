@@ -72,6 +72,16 @@ def task(tx: sqlite3.Connection, key: Key) -> tuple[str, str | None, int, int | 
     return row
 
 
+def next_steps(tx: sqlite3.Connection, namespace: int) -> dict[int, str]:
+    """What comes next in each live task that says so, by internal id; finishing a task clears it."""
+    rows = tx.execute(
+        """SELECT n.id, t.next_step FROM node n JOIN task t ON t.node_id = n.id
+        WHERE n.namespace_id = ? AND n.type = 'task' AND n.state = 'live' AND t.next_step IS NOT NULL""",
+        (namespace,),
+    ).fetchall()
+    return dict(rows)
+
+
 def active(tx: sqlite3.Connection, namespace: int, agent: str) -> tuple[int | None, int | None]:
     """The internal ids of the active task and the active node of an agent."""
     row = tx.execute(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from hybridmem.types import Node, Task
+from hybridmem.types import Node, State, Task
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -34,6 +34,7 @@ class Key:
     depth: int
     type: str
     version: int
+    state: State = "live"
 
 
 def new_uid() -> str:

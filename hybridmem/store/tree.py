@@ -15,7 +15,7 @@ from hybridmem.errors import Conflict, InvalidInput, NotFound
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, content_key, dump, subtree_range, to_node
 from hybridmem.types import Node, State
 
-_KEY_COLUMNS = "id, uid, parent_id, path, depth, type, version"
+_KEY_COLUMNS = "id, uid, parent_id, path, depth, type, version, state"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 # Writing
@@ -40,7 +40,7 @@ def insert(
     created_at: int | None = None,
     uses: int = 0,
     pinned: bool = False,
-    state: str = "live",
+    state: State = "live",
 ) -> tuple[Key, int]:
     """Adds a node below ``parent`` (None: the root) with its first revision; returns its key and the revision's id.
 
@@ -68,7 +68,7 @@ def insert(
     )  # fmt: skip
     if parent:
         tx.execute("UPDATE namespace SET nodes = nodes + 1 WHERE id = ?", (namespace,))
-    return Key(node_id, uid, parent.id if parent else None, path, depth, type, 1), revision
+    return Key(node_id, uid, parent.id if parent else None, path, depth, type, 1, state), revision
 
 
 def revise(
@@ -203,11 +203,11 @@ def root(tx: sqlite3.Connection, namespace: int) -> Key:
 
 
 def repeat(tx: sqlite3.Connection, parent: Key, type: str, content: str, structured: bool) -> Key | None:
-    """The live node under ``parent`` with exactly this type and content, if there is one."""
+    """The live node under ``parent`` with exactly this type and content, if there is one; of several the oldest."""
     row = tx.execute(
         f"""SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? AND content_key = ?
             AND type IN ('fact', 'preference', 'decision') AND type = ? AND state = 'live'
-            AND (SELECT structured FROM revision WHERE id = revision_id) = ? LIMIT 1""",
+            AND (SELECT structured FROM revision WHERE id = revision_id) = ? ORDER BY id LIMIT 1""",
         (parent.id, content_key(content), type, structured),
     ).fetchone()
     return Key(*row) if row else None
@@ -224,6 +224,16 @@ def nodes(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Node]:
         (dump(list(ids)),),
     ).fetchall()
     return {row[0]: to_node(row[1:]) for row in rows}
+
+
+def openings(tx: sqlite3.Connection, ids: Sequence[int], characters: int) -> dict[int, str]:
+    """The first characters of the contents of nodes, by internal id."""
+    rows = tx.execute(
+        """SELECT n.id, substr(r.content, 1, ?) FROM node n JOIN revision r ON r.id = n.revision_id
+        WHERE n.id IN (SELECT value FROM json_each(?))""",
+        (characters, dump(list(ids))),
+    ).fetchall()
+    return dict(rows)
 
 
 def metadata(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:

@@ -101,21 +101,7 @@ class TestTwoPlainWrites:
         assert contents(m.search(question, 2)) == [after, before]
 
     @pytest.mark.model
-    @pytest.mark.parametrize(
-        "language",
-        [
-            "en",
-            *(
-                pytest.param(
-                    language,
-                    marks=pytest.mark.xfail(
-                        strict=True, reason="recency is 2 % of a score: a reversal worded longer stays behind"
-                    ),
-                )
-                for language in ("zh", "mixed")
-            ),
-        ],
-    )
+    @pytest.mark.parametrize("language", REVERSALS)
     def test_a_reversal_in_its_own_words_comes_before_what_it_reverses(
         self, memory: OpenMemory, clock: Any, bundled: Any, language: str
     ) -> None:

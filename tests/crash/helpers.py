@@ -173,8 +173,8 @@ def check_database(path: Path) -> dict[str, str]:
                 wanted = [] if node_id == root else sorted(terms(node.content))
                 assert sorted(lexical.indexed(tx, node_id)) == wanted, f"lexical index of {node.content!r}"
             entries = {row[0] for row in tx.execute("SELECT rowid FROM lexical")}
-            # a content without any term has no entry
-            assert entries <= live
+            # a content without any term has no entry; what is forgotten or archived keeps its own
+            assert entries <= {row[0] for row in tx.execute("SELECT id FROM node")}
             return {node.id: node.content for node_id, node in nodes.items() if node_id != root}
     finally:
         connections.close()
@@ -208,7 +208,13 @@ def check_vectors(path: Path, url: str | None = None) -> None:
             root = tree.root(tx, namespace)
             live = {row[0]: row[10] for row in tree.scan(tx, namespace, [root.path]) if row[0] != root.id}
             contents = {node_id: node.content for node_id, node in tree.nodes(tx, sorted(live)).items()}
-            embedded = dict(tx.execute("SELECT node_id, revision_id FROM embedding"))
+            # What is forgotten or archived keeps its embedding, so that it comes back without the model.
+            embedded = dict(
+                tx.execute(
+                    """SELECT node_id, e.revision_id FROM embedding e JOIN node n ON n.id = node_id
+                    WHERE state = 'live'"""
+                )
+            )
             kept = outbox.vectors_of(tx, sorted(live))
             recorded = json.dumps(points.setting(tx, "embedding"))
     finally:

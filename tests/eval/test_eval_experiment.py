@@ -43,7 +43,7 @@ def test_every_experiment_in_the_repository_loads_and_is_named_like_its_file(fil
 
 def test_every_ablation_changes_the_default_configuration_by_keys_that_exist() -> None:
     changed = [config.load(overrides=changes) for changes in CHANGES.values()]
-    assert len(changed) == 4
+    assert len(changed) == 5
     for each in changed:
         assert each != config.Config()
     assert {f"hybridmem:{name}" for name in [*CHANGES, "hard-cut"]} <= set(SYSTEMS)

@@ -86,6 +86,27 @@ class TestFreshness:
         filled.memory.move(one, "root")
         assert len(filled.pool(views, one)) == 4, "hung back where it was, with what came while it was away"
 
+    def test_what_is_forgotten_or_archived_is_gone_where_it_was_and_elsewhere_nothing_is_read(
+        self, filled: Filled, branches: tuple[str, str]
+    ) -> None:
+        views, (one, other) = views_of(filled), branches
+        inner, leaf = filled.memory.children(one)[0].id, filled.memory.children(one)[1].id
+        filled.memory.start_task("别处 elsewhere")  # where the agent stands protects nothing here
+        for hide, back in (("forget", "restore_forgotten"), ("archive", "unarchive")):
+            there = filled.pool(views, other)
+            below = filled.pool(views, inner)
+            getattr(filled.memory, hide)(leaf, subtree=False)
+            assert len(filled.pool(views, one)) == 2
+            assert filled.pool(views, inner) is below, "beside it"
+            getattr(filled.memory, hide)(one, subtree=True)
+            assert len(filled.pool(views, one)) == len(filled.pool(views, inner)) == 0, "also below what was named"
+            getattr(filled.memory, back)(one, subtree=False)
+            assert len(filled.pool(views, one)) == 1
+            getattr(filled.memory, back)(one, subtree=True)
+            assert (len(filled.pool(views, one)), len(filled.pool(views, inner))) == (3, 1)
+            filled.check(filled.pool(views, one))
+            assert filled.pool(views, other) is there
+
     def test_an_import_is_seen_everywhere(self, filled: Filled, branches: tuple[str, str], tmp_path: Path) -> None:
         views, (one, _) = views_of(filled), branches
         filled.pool(views, one)

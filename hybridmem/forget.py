@@ -1,0 +1,188 @@
+"""Where memories are forgotten and archived, one branch at a time, and brought back.
+
+A forgotten memory is not erased: its row, content and embedding stay, so that it can be brought back as it was, without
+the model. It leaves every search, context and list at once, in every process, since the state is in the row that they
+all read. What hangs below a forgotten node is forgotten too: nothing can be written there until it is brought back.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hybridmem import inputs
+from hybridmem.errors import InvalidInput
+from hybridmem.store import log, outbox, points, states, tree
+from hybridmem.store.rows import Key
+from hybridmem.store.states import Member
+from hybridmem.store.workspace import Workspace
+from hybridmem.types import ROOT_TYPE, State, StateChange
+
+
+@dataclass(frozen=True, slots=True)
+class _Verb:
+    """What a verb does: to nodes in which states, and which state it gives (None: the one before it was forgotten).
+
+    ``hides``: what it takes away is not found any more, so that some nodes are protected from it.
+    """
+
+    takes: tuple[State, ...]
+    gives: State | None
+    hides: bool
+    done: str
+
+
+_VERBS = {
+    "forget": _Verb(("live", "archived", "superseded"), "forgotten", True, "forgotten"),
+    "archive": _Verb(("live",), "archived", True, "archived"),
+    "restore_forgotten": _Verb(("forgotten",), None, False, "brought back"),
+    "unarchive": _Verb(("archived",), "live", False, "brought back"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a call would do: the nodes in insertion order, each with its new state; and for every agent whose active
+    node goes its active task, and the node where it stands then."""
+
+    key: Key
+    changes: Sequence[tuple[Member, State]]
+    active: Mapping[str, tuple[Key | None, Key]]
+
+
+class Forgetting:
+    """The verbs of one workspace that change states; see :class:`hybridmem.Memory` for what each promises."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def change(self, kind: str, id: str, *, subtree: bool, dry_run: bool) -> StateChange:
+        """:param kind: ``"forget"``, ``"restore_forgotten"``, ``"archive"`` or ``"unarchive"``."""
+        subtree, dry_run = inputs.flag("subtree", subtree), inputs.flag("dry_run", dry_run)
+        if dry_run:
+            with self._workspace.read() as tx:
+                plan = self._plan(tx, kind, id, subtree)
+                return _told(kind, plan, subtree, None, dry_run=True)
+        with self._workspace.write() as tx:
+            plan = self._plan(tx, kind, id, subtree)
+            sequence = self._carry_out(tx, kind, plan, subtree) if plan.changes else None
+            return _told(kind, plan, subtree, sequence, dry_run=False)
+
+    def _plan(self, tx: sqlite3.Connection, kind: str, id: str, subtree: bool) -> _Plan:
+        verb = _VERBS[kind]
+        key = tree.key(tx, self._workspace.id, id)
+        if verb.hides:
+            self._refuse_half(tx, kind, key, subtree)
+        else:
+            self._refuse_below_forgotten(tx, kind, key)
+        nodes = states.members(tx, key, verb.takes, subtree=subtree)
+        active = self._refuse_protected(tx, kind, nodes) if verb.hides and nodes else {}
+        if verb.gives is not None:
+            return _Plan(key, [(node, verb.gives) for node in nodes], active)
+        before = log.states_before(tx, self._workspace.id, [node.uid for node in nodes])
+        return _Plan(key, [(node, before.get(node.uid, "live")) for node in nodes], active)
+
+    def _carry_out(self, tx: sqlite3.Connection, kind: str, plan: _Plan, subtree: bool) -> int:
+        workspace = self._workspace
+        states.change(tx, {node.id: after for node, after in plan.changes}, workspace.now())
+        outbox.queue_all(tx, workspace.id, [node.id for node, _ in plan.changes])
+        payload: dict[str, object] = {
+            "subtree": subtree,
+            "states": [[node.uid, node.state, after, node.version + 1] for node, after in plan.changes],
+        }
+        if plan.active:
+            payload["active"] = {agent: self._point(tx, agent, *keys) for agent, keys in plan.active.items()}
+        sequence = workspace.record(tx, kind, plan.key.uid, payload)
+        workspace.checkpoint_if_due(tx)
+        return sequence
+
+    def _point(self, tx: sqlite3.Connection, agent: str, task: Key | None, node: Key) -> list[str | None]:
+        points.set_active(tx, self._workspace.id, agent, task.id if task else None, node.id)
+        return [task.uid if task else None, node.uid]
+
+    # What is refused
+
+    def _refuse_half(self, tx: sqlite3.Connection, kind: str, key: Key, subtree: bool) -> None:
+        """Without ``subtree`` nothing may be left behind below a node that goes; the root never goes."""
+        verb = _VERBS[kind]
+        if key.type == ROOT_TYPE:
+            raise InvalidInput(f"id: the root of a namespace cannot be {verb.done}")
+        if subtree or key.state not in verb.takes:
+            return
+        below = states.count_below(tx, key, verb.takes)
+        if below:
+            raise InvalidInput(
+                f"subtree: {key.uid!r} has {below} memories below it that are {' or '.join(verb.takes)}; "
+                f"say subtree=True (--subtree) to {kind} them all"
+            )
+
+    def _refuse_below_forgotten(self, tx: sqlite3.Connection, kind: str, key: Key) -> None:
+        """What is brought back must hang under something that is there."""
+        above = states.highest_forgotten_above(tx, key)
+        if above is not None:
+            raise InvalidInput(
+                f"id: {key.uid!r} hangs below {above!r}, which is forgotten; call restore_forgotten({above!r}) first, "
+                "or with subtree=True to bring back everything below it"
+            )
+
+    def _refuse_protected(
+        self, tx: sqlite3.Connection, kind: str, nodes: Sequence[Member]
+    ) -> dict[str, tuple[Key | None, Key]]:
+        """Raises if one of the nodes may not go. What an agent wrote last may, if nothing hangs between: returns where
+        the active node of that agent moves then, with its active task."""
+        tasks, enclosing, active = self._in_use(tx)
+        for node in nodes:
+            why = _protected(kind, node, tasks.get(node.id), enclosing.get(node.id))
+            if why:
+                raise InvalidInput(f"id: {node.uid!r} {why}; nothing was {_VERBS[kind].done}")
+        going = {node.id for node in nodes}
+        return {
+            agent: (task, states.nearest_live_above(tx, key, list(going)))
+            for agent, (task, key) in active.items()
+            if key.id in going
+        }
+
+    def _in_use(
+        self, tx: sqlite3.Connection
+    ) -> tuple[dict[int, str], dict[int, str], dict[str, tuple[Key | None, Key]]]:
+        """By internal id whose active task a node is, and whose active task or node it encloses; and the active task
+        and node of every agent that has a node."""
+        tasks: dict[int, str] = {}
+        enclosing: dict[int, str] = {}
+        active: dict[str, tuple[Key | None, Key]] = {}
+        for agent, task_uid, node_uid in points.agents(tx, self._workspace.id):
+            task, node = (
+                None if uid is None else tree.find(tx, self._workspace.id, uid) for uid in (task_uid, node_uid)
+            )
+            if task is not None:
+                tasks.setdefault(task.id, agent)
+            for key in (task, node):
+                for node_id in [] if key is None else tree.path_ids(key.path)[:-1]:
+                    enclosing.setdefault(node_id, agent)
+            if node is not None:
+                active[agent] = (task, node)
+        return tasks, enclosing, active
+
+
+def _protected(kind: str, node: Member, active_for: str | None, holds_for: str | None) -> str:
+    """Why a node may not go, and the way out; '' if it may. Being pinned protects from being forgotten only."""
+    if node.pinned and kind == "forget":
+        return f"is pinned; call pin({node.uid!r}, False) first"
+    if active_for is not None:
+        return f"is the active task of agent {active_for!r}; finish it, or let that agent switch to another task first"
+    if node.status in ("open", "paused"):
+        return f"is a task that is not finished ({node.status}); call finish_task({node.uid!r}) first"
+    if holds_for is not None:
+        return f"encloses where agent {holds_for!r} is at work; let it switch to a task elsewhere and write there first"
+    return ""
+
+
+def _told(kind: str, plan: _Plan, subtree: bool, sequence: int | None, *, dry_run: bool) -> StateChange:
+    note = ""
+    if not plan.changes:
+        takes = " or ".join(_VERBS[kind].takes)
+        rest = f", and nothing below it is {takes}" if subtree else f", not {takes}"
+        note = f"nothing changed: {plan.key.uid!r} is {plan.key.state}{rest}"
+    ids = tuple(node.uid for node, _ in plan.changes)
+    return StateChange(kind, plan.key.uid, ids, subtree, dry_run, sequence, note)

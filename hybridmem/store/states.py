@@ -1,0 +1,86 @@
+"""The states of many nodes at once: what a branch holds, what stands in the way, and the change itself.
+
+Everything here takes one statement or one per state, whatever the number of nodes and however deep they hang.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hybridmem.store import tree
+from hybridmem.store.rows import Key, dump, subtree_range
+from hybridmem.types import State, TaskStatus
+
+_COLUMNS = "n.id, n.uid, n.state, n.version, n.type, n.pinned, t.status"
+_TABLES = "node n LEFT JOIN task t ON t.node_id = n.id"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A node of a branch; ``status`` None: it is no task."""
+
+    id: int
+    uid: str
+    state: State
+    version: int
+    type: str
+    pinned: bool
+    status: TaskStatus | None
+
+
+def members(tx: sqlite3.Connection, key: Key, states: Sequence[State], *, subtree: bool) -> list[Member]:
+    """The node, and with ``subtree`` all below it, as far as they are in any of these states; in insertion order."""
+    low, high = subtree_range(key.path)
+    where, place = ("n.path >= ? AND n.path < ?", (low, high)) if subtree else ("n.id = ?", (key.id,))
+    rows = tx.execute(
+        f"""SELECT {_COLUMNS} FROM {_TABLES} WHERE {where} AND n.state IN ({", ".join("?" * len(states))})
+        ORDER BY n.id""",
+        (*place, *states),
+    ).fetchall()
+    return [Member(row[0], row[1], row[2], row[3], row[4], bool(row[5]), row[6]) for row in rows]
+
+
+def count_below(tx: sqlite3.Connection, key: Key, states: Sequence[State]) -> int:
+    """How many nodes below one, itself not counted, are in any of these states."""
+    low, high = subtree_range(key.path)
+    row = tx.execute(
+        f"""SELECT count(*) FROM node WHERE path > ? AND path < ?
+        AND state IN ({", ".join("?" * len(states))})""",
+        (low, high, *states),
+    ).fetchone()
+    return int(row[0])
+
+
+def highest_forgotten_above(tx: sqlite3.Connection, key: Key) -> str | None:
+    """The public id of the topmost forgotten ancestor of a node; None: none of them is forgotten."""
+    row = tx.execute(
+        """SELECT uid FROM node WHERE id IN (SELECT value FROM json_each(?)) AND state = 'forgotten'
+        ORDER BY depth LIMIT 1""",
+        (dump(tree.path_ids(key.path)[:-1]),),
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def nearest_live_above(tx: sqlite3.Connection, key: Key, without: Sequence[int]) -> Key:
+    """The nearest live ancestor that is none of ``without``; at the latest the root of the namespace."""
+    row = tx.execute(
+        """SELECT id FROM node WHERE id IN (SELECT value FROM json_each(?)) AND (state = 'live' OR parent_id IS NULL)
+        AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY depth DESC LIMIT 1""",
+        (dump(tree.path_ids(key.path)[:-1]), dump(list(without))),
+    ).fetchone()
+    return tree.by_id(tx, row[0])
+
+
+def change(tx: sqlite3.Connection, states: Mapping[int, State], at: int) -> None:
+    """Gives nodes, by internal id, another state; the version of each rises by one. It is no activity of theirs."""
+    by_state: dict[State, list[int]] = {}
+    for node_id, state in states.items():
+        by_state.setdefault(state, []).append(node_id)
+    for state, ids in by_state.items():
+        tx.execute(
+            """UPDATE node SET state = ?, version = version + 1, updated_at = max(updated_at, ?)
+            WHERE id IN (SELECT value FROM json_each(?))""",
+            (state, at, dump(ids)),
+        )
