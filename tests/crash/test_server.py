@@ -224,6 +224,24 @@ def test_a_search_that_meets_a_server_that_is_gone_answers_with_a_warning(tmp_pa
         assert memory.search(TEXTS[1].format(31), k=3).warnings == ()
 
 
+def test_a_search_does_not_wait_for_the_round_that_the_indexer_is_at(
+    tmp_path: Path, chroma_server: ChromaServer
+) -> None:
+    """With a slow server it makes many requests, each within its time; a search has to wait for its own only."""
+    with Memory.open(tmp_path / "store", config=quiet(chroma_server.url)) as memory:
+        add(memory, 0, 60)
+        assert memory.flush() == 0
+        found: list[str] = []
+        worker = threading.Thread(target=lambda: found.append(memory.search(TEXTS[1].format(31), k=1)[0].id))
+        with memory._indexer._working, memory._indexer._shared._guard:
+            worker.start()
+            worker.join(20.0)
+            answered = list(found)
+        worker.join(TIMEOUT)
+        assert answered == ["n31"]
+        assert memory.stats().index == "ready"
+
+
 def test_a_small_scope_asks_no_server(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "store", config=quiet(f"http://127.0.0.1:{free_port()}", exact_limit=100)) as memory:
         add(memory, 0, 20)
@@ -413,12 +431,30 @@ class TestBuilding:
         assert len(collections_on(server.url)) == 2
         with Memory.open(store, config=quiet(server.url)) as memory:
             memory.update("n1", content="后来改的 changed later")
+            memory.archive("n2")  # it is in what was begun
             assert memory.flush() == 0
             shared = memory._indexer._shared
             shared._suspect.add(memory._workspace.id)
             assert memory.flush() == 0
         assert len(collections_on(server.url)) == 1
         check_vectors(store, server.url)
+
+    def test_a_server_that_is_emptied_while_one_is_built_gets_all_of_it(
+        self, tmp_path: Path, server: ChromaServer, data: Path
+    ) -> None:
+        with Memory.open(tmp_path / "store", config=quiet(server.url)) as memory:
+            add(memory, 0, 50)
+            assert memory.flush() == 0
+            memory._indexer._shared._suspect.add(memory._workspace.id)
+            memory._indexer._check()
+            assert memory._indexer._push()
+            server.kill()
+            shutil.rmtree(data)
+            server.start(data)
+            memory.flush()  # this one meets a collection that is gone
+            assert memory.flush() == 0
+            assert memory.stats().index == "ready"
+        check_vectors(tmp_path / "store", server.url)
 
 
 class TestHeaders:
