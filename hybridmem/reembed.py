@@ -48,6 +48,8 @@ def reembed(
     target, resumed = _begin(connections, target)
     change = _Change(connections, embedder, target, config, batch_size, progress)
     change.run()
+    with connections.write() as tx:
+        models.clean_up(tx)
     return ReembedReport(
         before=before.identity.describe(),
         model=target.identity.describe(),

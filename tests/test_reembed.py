@@ -212,12 +212,12 @@ class TestCutOff:
                     say(done)
                     os.kill(os.getpid(), signal.SIGKILL)
             if where == "switch":
-                switch = models.give_up
-                def killed(tx):
-                    if tx.execute("SELECT count(*) FROM embedding_next").fetchone()[0]:
-                        say(61)
-                        os.kill(os.getpid(), signal.SIGKILL)
-                models.give_up = killed
+                switch = models.switch
+                def killed(tx, failed):
+                    switch(tx, failed)
+                    say(61)
+                    os.kill(os.getpid(), signal.SIGKILL)
+                models.switch = killed
             memory.reembed(batch_size=3, progress=progress)
         """
         with Child(code, tmp_path, json.dumps(config), json.dumps(where)) as child:

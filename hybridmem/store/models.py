@@ -128,7 +128,8 @@ def left_behind(tx: sqlite3.Connection, but: Collection[tuple[int, int]]) -> boo
 
 
 def switch(tx: sqlite3.Connection, failed: Mapping[tuple[int, int], str]) -> None:
-    """Makes the next model that of the store: its vectors take the place of all others.
+    """Makes the next model that of the store: its vectors take the place of all others. Where they were gathered they
+    are no more use, see :func:`clean_up`.
 
     :param failed: (node, revision) → why it has no vector; they wait with that reason.
     """
@@ -140,7 +141,13 @@ def switch(tx: sqlite3.Connection, failed: Mapping[tuple[int, int], str]) -> Non
         JOIN node n ON n.id = x.node_id AND n.revision_id = x.revision_id ORDER BY x.node_id, x.piece"""
     )
     points.set_setting(tx, CURRENT, following(tx))
-    give_up(tx)
+    points.drop_setting(tx, NEXT)
     outbox.queue_unembedded(tx)
     for (node_id, revision), reason in failed.items():
         outbox.failed_content(tx, node_id, revision, reason)
+
+
+def clean_up(tx: sqlite3.Connection) -> None:
+    """After a switch, in a transaction of its own, since others wait for the one of the switch."""
+    if following(tx) is None:
+        tx.execute("DELETE FROM embedding_next")

@@ -13,13 +13,26 @@ import pytest
 from chroma_server import ChromaServer, SilentServer, free_port
 
 from hybridmem import IndexUnavailable, Memory
+from hybridmem.embed.hashing import HashingEmbedder
 from hybridmem.errors import ConfigError
 from hybridmem.index import served
 from hybridmem.index.chroma import ServerClient
 from hybridmem.index.projection import DIRECTORY
 from hybridmem.index.server import Server
 
-from .helpers import CONFIG, QUIET, TEXTS, TIMEOUT, Child, check_database, check_vectors, collections_on, until
+from .helpers import (
+    CONFIG,
+    DIMENSION,
+    QUIET,
+    TEXTS,
+    TIMEOUT,
+    Child,
+    check_database,
+    check_vectors,
+    collections_on,
+    said,
+    until,
+)
 
 
 def quiet(url: str, **index: Any) -> dict[str, Any]:
@@ -328,6 +341,35 @@ class TestSharing:
             with Child(code, store, json.dumps(busy(url))) as child:
                 assert child.hear() == 100
                 child.kill()
+        with Memory.open(store, config=quiet(url)) as memory:
+            assert memory.flush() == 0
+        check_vectors(store, url)
+
+    def test_whoever_closes_lets_another_process_be_the_owner(
+        self, tmp_path: Path, chroma_server: ChromaServer
+    ) -> None:
+        store, url = tmp_path / "store", chroma_server.url
+        with Memory.open(store, config=quiet(url)) as memory:
+            add(memory, 0, 5)
+            assert memory.flush() == 0
+        code = """
+            with Memory.open(sys.argv[1], config=json.loads(sys.argv[2])) as memory:
+                memory.add("另一个进程写的 by another process", parent="root")
+                say(memory.flush())
+        """
+        assert said(code, store, json.dumps(quiet(url))) == [0]
+        check_vectors(store, url)
+
+    def test_single_vectors_that_somebody_removed_or_added_are_put_right_at_opening(
+        self, tmp_path: Path, chroma_server: ChromaServer
+    ) -> None:
+        store, url = tmp_path / "store", chroma_server.url
+        with Memory.open(store, config=quiet(url)) as memory:
+            add(memory, 0, 40)
+            assert memory.flush() == 0
+            index = memory._indexer._shared._opened[memory._workspace.id].index
+            index.delete(sorted(index.ids())[:9])
+            index.upsert([999_936], HashingEmbedder(DIMENSION).embed_documents(["不认识 unknown"]))
         with Memory.open(store, config=quiet(url)) as memory:
             assert memory.flush() == 0
         check_vectors(store, url)
