@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
     from hybridmem.config import Config
     from hybridmem.errors import (
         ConfigError,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Change",
     "Checkpoint",
     "Claim",
     "Config",
@@ -53,6 +55,7 @@ __all__ = [
     "Context",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "HistoryEntry",
     "Hit",
     "HybridMemError",
     "ImportReport",
@@ -60,10 +63,12 @@ __all__ = [
     "InvalidInput",
     "Memory",
     "Node",
+    "NodeChange",
     "NotFound",
     "Operation",
     "ReembedReport",
     "RerankerUnavailable",
+    "RestoreReport",
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
@@ -80,7 +85,10 @@ __all__ = [
 ]
 
 #: Where the public names live, in the order in which they are looked for.
-_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.config", "hybridmem.memory")
+_MODULES = (
+    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.config",
+    "hybridmem.memory",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -109,9 +109,10 @@ class _Importer:
             if record.id is not None:
                 self._keys[record.id] = key
         tree.touch(tx, self._moments)
-        self._point(pointers, empty)
-        if added:
-            workspace.record(tx, "import", None, {"format": self._kind, "added": added, "skipped": skipped})
+        active = self._point(pointers, empty)
+        if added or active:
+            payload = {"format": self._kind, "added": added, "skipped": skipped, "active": active}
+            workspace.record(tx, "import", None, payload)
             workspace.checkpoint(tx, "import")
         return ImportReport(self._kind, added, skipped, self._workspace.root(tx).uid)
 
@@ -120,11 +121,12 @@ class _Importer:
         try:
             uid, metadata = inputs.name("id", record.id), inputs.metadata(record.metadata)
             content, _ = inputs.content(record.content)
-            tree.adopt_root(self._tx, root, uid=uid, content=content, metadata=metadata)
-            self._set_history(root, record)
+            revision = tree.adopt_root(self._tx, root, uid=uid, content=content, metadata=metadata)
+            history = self._history(record)
+            tree.set_history(self._tx, root, **history)
         except InvalidInput as error:
             raise InvalidInput(f"{self._file}: {record.where}: {error}") from error
-        self._workspace.record(self._tx, "root", uid, {"was": root.uid})
+        self._workspace.record(self._tx, "root", uid, {"was": root.uid, "revision": revision, **history})
         return self._workspace.root(self._tx)
 
     def _insert(self, record: Record, above: Key) -> Key:
@@ -132,34 +134,34 @@ class _Importer:
             if record.state != "forgotten":
                 refuse_forgotten("parent_id", above)
             draft = self._draft(record)
-            extra = {"uses": inputs.count("uses", record.uses), "pinned": int(record.pinned), "state": record.state}
-            key = self._writer.insert(self._tx, draft, above, **extra)
-            created, active = self._set_history(key, record)
-            self._moments[key.path] = active
+            extra: dict[str, Any] = {
+                "uses": inputs.count("uses", record.uses),
+                "pinned": int(record.pinned),
+                "state": record.state,
+            }
+            history = self._history(record)
+            key = self._writer.insert(self._tx, draft, above, history=history, **extra)
+            self._moments[key.path] = history["active_at"]
             if record.type == TASK_TYPE:
-                self._set_task(key, record, created)
+                self._set_task(key, record, history)
             return key
         except (InvalidInput, RecursionError) as error:
             raise InvalidInput(f"{self._file}: {record.where}: {error}") from error
 
-    def _set_history(self, key: Key, record: Record) -> tuple[int, int]:
-        """Gives a node the past that the file tells of; returns when it was made and when it was last active."""
+    def _history(self, record: Record) -> dict[str, Any]:
+        """The past of a node that the file tells of, as tree.set_history() takes it."""
 
         def micros(field: str, value: Any, otherwise: int) -> int:
             return otherwise if value is None else to_micros(inputs.moment(field, value))
 
         created = micros("created_at", record.created_at, self._workspace.now())
-        active = micros("active_at", record.active_at, created)
-        tree.set_history(
-            self._tx,
-            key,
-            version=record.version,
-            created_at=created,
-            updated_at=micros("updated_at", record.updated_at, created),
-            active_at=active,
-            agent=None if record.agent is None else inputs.name("agent", record.agent),
-        )
-        return created, active
+        return {
+            "version": record.version,
+            "created_at": created,
+            "updated_at": micros("updated_at", record.updated_at, created),
+            "active_at": micros("active_at", record.active_at, created),
+            "agent": self._workspace.agent if record.agent is None else inputs.name("agent", record.agent),
+        }
 
     def _draft(self, record: Record) -> Draft:
         return self._writer.draft(
@@ -172,19 +174,20 @@ class _Importer:
             id=record.id,
         )
 
-    def _set_task(self, key: Key, record: Record, created: int) -> None:
-        task = record.task or {}
-        status = inputs.one_of("status", task.get("status", "open"), ("open", "paused", "done", "failed"))
-        step = inputs.optional_text("next_step", task.get("next_step"))
+    def _set_task(self, key: Key, record: Record, history: Mapping[str, Any]) -> None:
+        given = record.task or {}
+        status = inputs.one_of("status", given.get("status", "open"), ("open", "paused", "done", "failed"))
+        step = inputs.optional_text("next_step", given.get("next_step"))
         started, finished = (
-            None if task.get(name) is None else to_micros(inputs.moment(name, task[name]))
+            None if given.get(name) is None else to_micros(inputs.moment(name, given[name]))
             for name in ("started_at", "finished_at")
         )
-        points.set_task(
-            self._tx, key, status=status, next_step=step,
-            started_at=created if started is None else started, finished_at=finished,
-        )  # fmt: skip
-        self._workspace.record(self._tx, "task.import", key.uid, {"status": status, "next_step": step})
+        task: dict[str, Any] = {
+            "status": status, "next_step": step,
+            "started_at": history["created_at"] if started is None else started, "finished_at": finished,
+        }  # fmt: skip
+        points.set_task(self._tx, key, **task)
+        self._workspace.record(self._tx, "task.import", key.uid, {"version": history["version"], **task})
 
     def _must_be_same(self, known: Key, record: Record) -> None:
         here = tree.node(self._tx, known)
@@ -194,10 +197,12 @@ class _Importer:
                 "content; import into an empty namespace, or change the id in the file"
             )
 
-    def _point(self, pointers: dict[str, Any], empty: bool) -> None:
-        """Active pointers come along only into a namespace that was empty: nobody's place is moved under his feet."""
+    def _point(self, pointers: dict[str, Any], empty: bool) -> dict[str, list[str | None]]:
+        """Active pointers come along only into a namespace that was empty: nobody's place is moved under his feet.
+        Returns what the log is to say of them."""
         if not empty:
-            return
+            return {}
+        active: dict[str, list[str | None]] = {}
         for agent, (task, node) in pointers.items():
             who = self._workspace.agent if agent == "" else inputs.name("agent", agent)
             task_key, node_key = self._keys.get(task or ""), self._keys.get(node or "")
@@ -205,9 +210,8 @@ class _Importer:
                 raise InvalidInput(f"{self._file}: the active task of {who!r} is a {task_key.type}, not a task")
             if task_key is None and node_key is not None and agent == "":
                 task_key = self._enclosing_task(node_key)
-            points.set_active(
-                self._tx, self._workspace.id, who, task_key.id if task_key else None, node_key.id if node_key else None
-            )
+            active |= self._workspace.point(self._tx, task_key, node_key, agent=who)
+        return active
 
     def _enclosing_task(self, key: Key) -> Key | None:
         """The nearest open task at or above a node: what was active where only the active node is known."""

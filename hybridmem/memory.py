@@ -46,7 +46,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
     ) -> None:
         """Not for users: call :meth:`open`."""
         TreeVerbs.__init__(self, workspace, indexer)
-        RecoveryVerbs.__init__(self, workspace)
+        RecoveryVerbs.__init__(self, workspace, indexer)
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         self._closed = False

@@ -26,7 +26,7 @@ from hybridmem.pieces import last_piece
 from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
 from hybridmem.results import Context, Hit, Located, ScoreDetails, SearchResult
-from hybridmem.store import models, outbox, past, tree
+from hybridmem.store import models, outbox, rewind, tree
 from hybridmem.store.past import Past
 from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
@@ -216,7 +216,7 @@ class Recall:
             return hits
 
     def _past(self, tx: sqlite3.Connection, as_of: int | None) -> Past | None:
-        return None if as_of is None else past.at(tx, self._workspace.id, as_of, self._workspace.agent)
+        return None if as_of is None else rewind.at(tx, self._workspace.id, as_of, self._workspace.agent)
 
     def _query_vector(self, query: str, warnings: list[str]) -> tuple[Vectors, Recorded] | None:
         """The query's embedding, and by which model, after the few memories that still wait have been embedded; None if

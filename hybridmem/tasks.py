@@ -44,8 +44,11 @@ class Tasks:
             key = self._writer.insert(tx, draft, self._writer.parent_key(tx, place))
             now = self._workspace.now()
             points.set_task(tx, key, status="open", next_step=step, started_at=now, finished_at=None)
-            self._activate(tx, key)
-            self._log(tx, "task.start", key, {"next_step": step, "started_at": now})
+            payload = {
+                "version": key.version, "status": "open", "next_step": step, "started_at": now, "finished_at": None,
+                "active": self._workspace.point(tx, key, key),
+            }  # fmt: skip
+            self._log(tx, "task.start", key, payload)
             tree.touch(tx, {key.path: now})
             return tree.node(tx, key)
 
@@ -56,8 +59,8 @@ class Tasks:
             if status in ("done", "failed"):
                 raise InvalidInput(f"id: the task {key.uid!r} is {status}; set status='open' with update_task() first")
             points.set_task(tx, key, status="open", next_step=step, started_at=started, finished_at=finished)
-            self._activate(tx, key)
-            self._log(tx, "task.switch", key, {"status": "open"})
+            active = self._workspace.point(tx, key, key)
+            self._log(tx, "task.switch", key, {"version": key.version, "status": "open", "active": active})
             return tree.node(tx, key)
 
     def update(
@@ -107,9 +110,12 @@ class Tasks:
             claims.drop(tx, key.id)
             tree.change(tx, key, now)
             task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
+            payload: dict[str, Any] = {
+                "version": key.version + 1, "status": status, "next_step": None, "finished_at": now, "last_step": step,
+            }  # fmt: skip
             if task_id == key.id:
-                self._activate(tx, self._next(tx, key), node=key)
-            self._log(tx, "task.finish", key, {"status": status, "finished_at": now, "last_step": step})
+                payload["active"] = self._workspace.point(tx, self._next(tx, key), key)
+            self._log(tx, "task.finish", key, payload)
             tree.touch(tx, {key.path: now})
             return tree.node(tx, key)
 
@@ -134,12 +140,6 @@ class Tasks:
             if task is not None and task[0] == "open":
                 return found
         return None
-
-    def _activate(self, tx: sqlite3.Connection, key: Key | None, *, node: Key | None = None) -> None:
-        shown = node or key
-        points.set_active(
-            tx, self._workspace.id, self._workspace.agent, key.id if key else None, shown.id if shown else None
-        )
 
     def _log(self, tx: sqlite3.Connection, kind: str, key: Key, payload: dict[str, Any]) -> None:
         self._workspace.record(tx, kind, key.uid, payload)

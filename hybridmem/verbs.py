@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from hybridmem import inputs
 from hybridmem.claims import Claims
+from hybridmem.earlier import Earlier
 from hybridmem.forget import Forgetting
 from hybridmem.indexing import Indexer
 from hybridmem.store import tree
@@ -30,12 +31,19 @@ class TreeVerbs:
         self._writer = Writer(workspace)
         self._claims = Claims(workspace)
         self._tasks = Tasks(workspace, self._writer, self._claims)
+        self._earlier = Earlier(workspace)
         self._forgetting = Forgetting(workspace)
 
     # Reading by id and along the tree
 
-    def get(self, id: str) -> Node:
-        """The node with this id, in whatever state. :raises NotFound: there is none in this namespace."""
+    def get(self, id: str, *, as_of: Any = None) -> Node:
+        """The node with this id, in whatever state.
+
+        :param as_of: as it was at this moment, a datetime (naive means UTC) or ISO 8601 text; None: as it is.
+        :raises NotFound: there is none in this namespace, or it was not there yet.
+        """
+        if as_of is not None:
+            return self._earlier.get(id, as_of)
         with self._workspace.read() as tx:
             return tree.node(tx, tree.key(tx, self._workspace.id, id))
 
@@ -44,26 +52,37 @@ class TreeVerbs:
         with self._workspace.read() as tx:
             return tree.node(tx, self._workspace.root(tx))
 
-    def children(self, id: str | None = None, *, offset: int = 0, limit: int | None = None) -> list[Node]:
+    def children(
+        self, id: str | None = None, *, offset: int = 0, limit: int | None = None, as_of: Any = None
+    ) -> list[Node]:
         """The live nodes right below one (None: the root), in the order they were added.
 
         :param offset: how many to skip. :param limit: how many at most; None: all.
+        :param as_of: as in :meth:`get`.
         """
         start, most = inputs.count("offset", offset), None if limit is None else inputs.count("limit", limit)
+        if as_of is not None:
+            return self._earlier.children(id, as_of, offset=start, limit=most)
         with self._workspace.read() as tx:
             return tree.children(tx, self._workspace.start(tx, id), offset=start, limit=most)
 
-    def ancestors(self, id: str) -> list[Node]:
-        """The chain from the root down to the node's parent."""
+    def ancestors(self, id: str, *, as_of: Any = None) -> list[Node]:
+        """The chain from the root down to the node's parent; ``as_of`` as in :meth:`get`."""
+        if as_of is not None:
+            return self._earlier.ancestors(id, as_of)
         with self._workspace.read() as tx:
             return tree.ancestors(tx, tree.key(tx, self._workspace.id, id))
 
-    def walk(self, id: str | None = None) -> Iterator[Node]:
+    def walk(self, id: str | None = None, *, as_of: Any = None) -> Iterator[Node]:
         """A node (None: the root) and everything below it, parents first, siblings in the order they were added; in
         every state, also what is archived or forgotten.
 
-        Reads in pages, so it never holds the whole tree; what others write meanwhile may or may not appear.
+        Reads in pages, so it never holds the whole tree; what others write meanwhile may or may not appear. With
+        ``as_of`` (as in :meth:`get`) it reads the whole subtree at once.
         """
+        if as_of is not None:
+            yield from self._earlier.walk(id, as_of)
+            return
         with self._workspace.read() as tx:
             key = self._workspace.start(tx, id)
         after = ""

@@ -114,7 +114,7 @@ class Writer:
             target = self.parent_key(tx, parent)
             tree.move(tx, key, target, self._workspace.now())
             tree.touch(tx, {target.path: self._workspace.now()})
-            self._workspace.record(tx, "move", key.uid, {"parent": target.uid})
+            self._workspace.record(tx, "move", key.uid, {"version": key.version + 1, "parent": target.uid})
             self._workspace.checkpoint_if_due(tx)
             return tree.node(tx, key)
 
@@ -159,8 +159,21 @@ class Writer:
             uid=None if id is None else inputs.name("id", id),
         )
 
-    def insert(self, tx: sqlite3.Connection, draft: Draft, parent: Key, **extra: Any) -> Key:
-        """Stores one node with everything that belongs to it but the activity of its ancestors."""
+    def insert(
+        self,
+        tx: sqlite3.Connection,
+        draft: Draft,
+        parent: Key,
+        *,
+        activate: bool = False,
+        history: Mapping[str, Any] | None = None,
+        **extra: Any,
+    ) -> Key:
+        """Stores one node with everything that belongs to it but the activity of its ancestors.
+
+        :param activate: make it the active node of this agent.
+        :param history: what an imported node brings along of its past, see tree.set_history().
+        """
         workspace = self._workspace
         uid = draft.uid or new_uid()
         if draft.uid is not None and tree.find(tx, workspace.id, uid) is not None:
@@ -187,14 +200,20 @@ class Writer:
         lexical.index(tx, workspace.id, key.id, found)
         outbox.queue(tx, workspace.id, key.id)
         payload = {
+            "version": 1,
             "revision": revision,
             "parent": parent.uid,
             "type": draft.type,
             "importance": draft.importance,
             "confidence": draft.confidence,
-            "created_at": draft.created_at,
+            "created_at": workspace.now() if draft.created_at is None else draft.created_at,
             **extra,
         }
+        if history is not None:
+            tree.set_history(tx, key, **history)
+            payload |= history
+        if activate:
+            payload["active"] = self._point_at(tx, key)
         workspace.record(tx, "add", key.uid, payload)
         return key
 
@@ -203,7 +222,7 @@ class Writer:
         now = self._workspace.now()
         tree.change(tx, key, now, **columns)
         tree.touch(tx, {key.path: now})
-        self._workspace.record(tx, kind, key.uid, payload)
+        self._workspace.record(tx, kind, key.uid, {"version": key.version + 1, **payload})
         self._workspace.checkpoint_if_due(tx)
 
     def key(self, tx: sqlite3.Connection, id: str, expected_version: int | None = None) -> Key:
@@ -278,7 +297,6 @@ class Writer:
             # What happened in the past was active then: recency must not take an import for news.
             at = self._workspace.now() if draft.created_at is None else draft.created_at
             moments[keys[-1].path] = max(at, moments.get(keys[-1].path, at))
-            self._point_at(tx, keys[-1])
         tree.touch(tx, moments)
         self._workspace.checkpoint_if_due(tx)
         found = tree.nodes(tx, [key.id for key in keys])
@@ -292,18 +310,20 @@ class Writer:
             if same is not None:
                 self._confirm(tx, same)
                 return same, True
-        return self.insert(tx, draft, parent), False
+        return self.insert(tx, draft, parent, activate=True), False
 
     def _confirm(self, tx: sqlite3.Connection, key: Key) -> None:
         """An exact repeat: the existing node is used once more and half of the doubt about it goes."""
         node = tree.node(tx, key)
         columns = {"confidence": 1.0 - (1.0 - node.confidence) / 2.0, "uses": node.uses + 1}
         tree.change(tx, key, self._workspace.now(), **columns)
-        self._workspace.record(tx, "confirm", key.uid, dict(columns))
+        payload = {"version": key.version + 1, **columns, "active": self._point_at(tx, key)}
+        self._workspace.record(tx, "confirm", key.uid, payload)
 
-    def _point_at(self, tx: sqlite3.Connection, key: Key) -> None:
+    def _point_at(self, tx: sqlite3.Connection, key: Key) -> dict[str, list[str | None]]:
+        """Makes a node the active one, under the task that is active already; returns what the log is to say of it."""
         task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
-        points.set_active(tx, self._workspace.id, self._workspace.agent, task_id, key.id)
+        return self._workspace.point(tx, tree.by_id(tx, task_id) if task_id else None, key)
 
     def _revise(self, tx: sqlite3.Connection, key: Key, text: tuple[str, bool] | None, changes: dict[str, Any]) -> int:
         """A new revision with the given content and the merged metadata; whatever is not given stays."""

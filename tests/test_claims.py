@@ -106,10 +106,11 @@ class TestAClaim:
 
     def test_is_in_the_log_and_changes_no_version(self, memory: OpenMemory, task: str) -> None:
         m = memory()
-        before = m.get(task)
+        before, sequence = m.get(task), m.operations()[-1].sequence
         claim = m.claim_task(task)
         m.release_task(task)
         assert m.get(task) == before
+        assert m.restore(sequence=sequence, dry_run=True).is_empty
         claimed, released = m.operations()[-2:]
         assert (claimed.kind, claimed.node_id, claimed.payload["token"]) == ("task.claim", task, claim.token)
         assert (released.kind, released.payload) == ("task.release", {"token": claim.token})

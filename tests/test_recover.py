@@ -206,7 +206,7 @@ class TestOperations:
         ]  # fmt: skip
         assert [op.sequence for op in found] == list(range(1, 11))
         assert {(op.agent, op.at) for op in found} == {("bot", clock.time)}
-        assert found[7].payload == {"parent": task.id}
+        assert found[7].payload["parent"] == task.id
         assert m.operations(since=8) == found[8:]
         assert m.operations(since=99) == []
         for wrong in (-1, 1.5, True):

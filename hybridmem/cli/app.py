@@ -20,7 +20,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from hybridmem.cli import demo, files, forgetting, memories, output, recovery, retrieval, tasks, tree
+from hybridmem.cli import demo, files, forgetting, memories, output, past, recovery, retrieval, tasks, tree
 from hybridmem.cli.options import group_options
 from hybridmem.cli.output import Reply
 from hybridmem.errors import HybridMemError
@@ -78,7 +78,7 @@ def build() -> typer.Typer:
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and end.")
     ]
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
-    for part in (demo, memories, tasks, retrieval, tree, forgetting, recovery, files):
+    for part in (demo, memories, tasks, retrieval, tree, forgetting, recovery, past, files):
         part.register(app)
     return app
 

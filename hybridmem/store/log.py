@@ -17,12 +17,40 @@ LOCAL = (
     "namespace", "add", "confirm", "update", "pin",
     "task.claim", "task.release", "task.start", "task.switch", "task.update", "task.finish", "task.import",
 )  # fmt: skip
+#: Operations that change nothing of any node: who works on a task is no memory, and is not brought back.
+CLAIMS = frozenset({"task.claim", "task.release"})
+#: Operations that leave the version of their node as it is; every other raises it by one.
+KEEPS_VERSION = frozenset({"namespace", "add", "task.start", "task.switch", "task.import", "root", *CLAIMS})
+#: Operations that may move the active pointers of their agent, and say so under ``active``: who → [task, node].
+POINTING = frozenset({"add", "confirm", "task.start", "task.switch", "task.finish"})
+#: What an entry of an earlier version set without saying so.
+_IMPLIED: dict[str, dict[str, Any]] = {"task.start": {"status": "open"}, "task.finish": {"next_step": None}}
 #: Operations that change the states of the node they name and of nodes below it, and nothing else of any node. Their
 #: payload says of each node, in insertion order: ``"states": [[id, state before, state after, version after], …]``.
 STATE_CHANGES = ("forget", "restore_forgotten", "archive", "unarchive")
+#: Brings many nodes back to an earlier point: ``"nodes": [[id, {what is set}], …]``.
+RESTORE = "restore"
+#: Operations that change more nodes than the one they name.
+MANY = (*STATE_CHANGES, RESTORE)
+#: Operations that are no activity of their nodes: a move is one of where it leads.
+QUIET = frozenset({"move", "task.switch", "task.import", "root", *MANY, *CLAIMS})
 #: Entries that are read at a time when one looks back.
 PAGE = 100
 _COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"
+
+
+def effects(kind: str, uid: str | None, payload: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """What an operation sets of which nodes, as values by name; none for one that is about no node."""
+    if kind in STATE_CHANGES:
+        return [(one, {"state": after, "version": version}) for one, _, after, version in payload["states"]]
+    if kind == RESTORE:
+        return [(one, values) for one, values in payload["nodes"]]
+    return [] if uid is None or kind in CLAIMS else [(uid, _IMPLIED.get(kind, {}) | payload)]
+
+
+def moment(at: int, payload: dict[str, Any]) -> int:
+    """When what an entry tells of was active: what happened before it was noted was active then."""
+    return int(next((payload[name] for name in ("active_at", "created_at") if payload.get(name) is not None), at))
 
 
 def append(
@@ -66,6 +94,31 @@ def since(tx: sqlite3.Connection, namespace: int, sequence: int, limit: int | No
     return [_operation(row) for row in rows]
 
 
+def about(tx: sqlite3.Connection, namespace: int, uid: str) -> list[Operation]:
+    """Entries that changed this node, oldest first; those under the id that the root had before it was another's."""
+    marks = ", ".join("?" * len(MANY))
+    rows = tx.execute(
+        f"""SELECT {_COLUMNS} FROM operation WHERE namespace_id = ? AND (
+            node_uid = ? OR (kind IN ({marks}) AND instr(payload, ?) > 0)
+            OR node_uid IN (SELECT json_extract(payload, '$.was') FROM operation
+                WHERE namespace_id = ? AND kind = 'root' AND node_uid = ?)
+        ) ORDER BY sequence""",
+        (namespace, uid, *MANY, dump(uid), namespace, uid),
+    ).fetchall()
+    found = [_operation(row) for row in rows]
+    return [
+        one
+        for one in found
+        if one.kind not in MANY or uid in (node for node, _ in effects(one.kind, one.node_id, one.payload))
+    ]
+
+
+def revisions(tx: sqlite3.Connection, node_id: int) -> dict[int, tuple[str, dict[str, Any]]]:
+    """Content and metadata of every revision of a node, which its entries refer to by number."""
+    rows = tx.execute("SELECT id, content, metadata FROM revision WHERE node_id = ?", (node_id,)).fetchall()
+    return {row[0]: (row[1], json.loads(row[2])) for row in rows}
+
+
 def touched(tx: sqlite3.Connection, namespace: int, after: int, path: str) -> bool:
     """Whether an entry after ``after`` may have changed a node at or below a path. Of an operation that is not among
     LOCAL or STATE_CHANGES that is not known: it may have taken a node away from there."""
@@ -87,19 +140,26 @@ def states_before(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) -
     wanted, found, below = set(uids), {}, head(tx, namespace)[0] + 1
     while wanted:
         rows = tx.execute(
-            """SELECT sequence, payload FROM operation WHERE namespace_id = ? AND sequence < ? AND kind = 'forget'
-            ORDER BY sequence DESC LIMIT ?""",
-            (namespace, below, PAGE),
+            """SELECT sequence, kind, payload FROM operation
+            WHERE namespace_id = ? AND sequence < ? AND kind IN ('forget', ?) ORDER BY sequence DESC LIMIT ?""",
+            (namespace, below, RESTORE, PAGE),
         ).fetchall()
         if not rows:
             break
-        for _, payload in rows:
-            for uid, before, _, _ in json.loads(payload)["states"]:
+        for _, kind, payload in rows:
+            for uid, before in _forgotten(kind, json.loads(payload)):
                 if uid in wanted:
                     found[uid] = before
                     wanted.discard(uid)
         below = rows[-1][0]
     return found
+
+
+def _forgotten(kind: str, payload: dict[str, Any]) -> list[tuple[str, State]]:
+    """The nodes that an operation made forgotten, with their states before."""
+    if kind == RESTORE:
+        return [(uid, values["before"]) for uid, values in payload["nodes"] if values.get("state") == "forgotten"]
+    return [(uid, before) for uid, before, _, _ in payload["states"]]
 
 
 def sequence_at(tx: sqlite3.Connection, namespace: int, moment: int) -> int:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from typing import Any, Literal
 
+from hybridmem.store import log
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, dump, from_micros, subtree_range, to_node
 from hybridmem.types import Checkpoint, Namespace, Node
 
@@ -90,15 +91,37 @@ def active(tx: sqlite3.Connection, namespace: int, agent: str) -> tuple[int | No
     return (row[0], row[1]) if row else (None, None)
 
 
-def active_task_at(tx: sqlite3.Connection, namespace: int, agent: str, sequence: int) -> str | None:
-    """The public id of the task that was active for an agent after an entry of the log. Every change of it wrote a
-    checkpoint."""
-    row = tx.execute(
-        """SELECT active_task FROM checkpoint WHERE namespace_id = ? AND agent = ? AND sequence <= ?
-        ORDER BY number DESC LIMIT 1""",
+def active_after(
+    tx: sqlite3.Connection, namespace: int, agent: str, sequence: int
+) -> tuple[str | None, str | None, bool] | None:
+    """(active task, active node, whether that is certain) of an agent after an entry of the log, as public ids; None if
+    it stood nowhere.
+
+    Entries of earlier versions did not say it: then the last checkpoint tells, and it is certain only if the agent has
+    written nothing since.
+    """
+    said = tx.execute(
+        """SELECT o.sequence, p.value FROM operation o, json_each(o.payload, '$.active') p
+        WHERE o.namespace_id = ? AND o.sequence <= ? AND p.key = ? ORDER BY o.sequence DESC LIMIT 1""",
+        (namespace, sequence, agent),
+    ).fetchone()
+    noted = tx.execute(
+        """SELECT sequence, active_task, active_node FROM checkpoint
+        WHERE namespace_id = ? AND agent = ? AND sequence <= ? ORDER BY number DESC LIMIT 1""",
         (namespace, agent, sequence),
     ).fetchone()
-    return row[0] if row else None
+    since = max(said[0] if said else 0, noted[0] if noted else 0)
+    silent = tx.execute(
+        f"""SELECT 1 FROM operation WHERE namespace_id = ? AND agent = ? AND sequence > ? AND sequence <= ?
+        AND kind IN ({", ".join("?" * len(log.POINTING))}) AND json_type(payload, '$.version') IS NULL LIMIT 1""",
+        (namespace, agent, since, sequence, *sorted(log.POINTING)),
+    ).fetchone()
+    if noted and (said is None or noted[0] > said[0]):
+        return noted[1], noted[2], silent is None
+    if said is None:
+        return None if silent is None else (None, None, False)
+    task, node = json.loads(said[1])
+    return task, node, True
 
 
 def set_active(tx: sqlite3.Connection, namespace: int, agent: str, task_id: int | None, node_id: int | None) -> None:
@@ -139,6 +162,23 @@ def below(
         (namespace, low, high, -1 if limit is None else limit),
     ).fetchall()
     return [to_node(row) for row in rows]
+
+
+def tasks(tx: sqlite3.Connection, namespace: int) -> dict[int, dict[str, Any]]:
+    """Status, next step and times of every task by internal id."""
+    names = ("status", "next_step", "started_at", "finished_at")
+    rows = tx.execute(
+        """SELECT t.node_id, t.status, t.next_step, t.started_at, t.finished_at FROM task t
+        JOIN node n ON n.id = t.node_id WHERE n.namespace_id = ? AND n.type = 'task'""",
+        (namespace,),
+    ).fetchall()
+    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows}
+
+
+def change_task(tx: sqlite3.Connection, node_id: int, values: dict[str, Any]) -> None:
+    """Sets columns of a task."""
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    tx.execute(f"UPDATE task SET {assignments} WHERE node_id = ?", (*values.values(), node_id))
 
 
 # Checkpoints

@@ -94,10 +94,11 @@ def revise(
     return revision
 
 
-def adopt_root(tx: sqlite3.Connection, root: Key, *, uid: str, content: str, metadata: dict[str, Any]) -> None:
-    """Gives the root of an empty namespace the id, content and metadata of an imported one."""
+def adopt_root(tx: sqlite3.Connection, root: Key, *, uid: str, content: str, metadata: dict[str, Any]) -> int:
+    """Gives the root of an empty namespace the id, content and metadata of an imported one; returns the revision."""
     revision = revise(tx, root, content=content, structured=False, metadata=metadata, terms=0, speaker="")
     tx.execute("UPDATE node SET uid = ?, revision_id = ? WHERE id = ?", (uid, revision, root.id))
+    return revision
 
 
 def set_history(
@@ -108,12 +109,11 @@ def set_history(
     created_at: int,
     updated_at: int,
     active_at: int,
-    agent: str | None,
+    agent: str,
 ) -> None:
-    """What an imported node brings along of its past; ``agent`` None: keep who imported it."""
+    """What an imported node brings along of its past."""
     tx.execute(
-        """UPDATE node SET version = ?, created_at = ?, updated_at = ?, active_at = ?, agent = coalesce(?, agent)
-        WHERE id = ?""",
+        "UPDATE node SET version = ?, created_at = ?, updated_at = ?, active_at = ?, agent = ? WHERE id = ?",
         (version, created_at, updated_at, active_at, agent, key.id),
     )
 
@@ -362,6 +362,11 @@ def count_below(tx: sqlite3.Connection, path: str, limit: int) -> int:
 def path_ids(path: str) -> list[int]:
     """The internal ids along a path, root first, the node itself last."""
     return [_number(part) for part in path.strip("/").split("/")]
+
+
+def path_below(path: str, node_id: int) -> str:
+    """The path of a node right below the one with this path; the root is below '/'."""
+    return path + _segment(node_id)
 
 
 def pages(tx: sqlite3.Connection, key: Key) -> Iterator[Node]:

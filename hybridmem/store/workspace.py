@@ -71,6 +71,14 @@ class Workspace:
             tx, self.id, kind=kind, node_uid=node_uid, agent=self.agent, at=self.now(), payload=dict(payload)
         )
 
+    def point(
+        self, tx: sqlite3.Connection, task: Key | None, node: Key | None, *, agent: str | None = None
+    ) -> dict[str, list[str | None]]:
+        """Sets the active task and node of an agent (None: of this one); returns what the log is to say of it."""
+        who = self.agent if agent is None else agent
+        points.set_active(tx, self.id, who, task.id if task else None, node.id if node else None)
+        return {who: [task.uid if task else None, node.uid if node else None]}
+
     def checkpoint(self, tx: sqlite3.Connection, reason: str, label: str | None = None) -> int:
         """Writes a checkpoint of this agent's position; returns its number.
 
@@ -133,8 +141,12 @@ class Workspace:
                 metadata={}, importance=0.5, confidence=1.0, agent=self.agent, terms=0, speaker="", at=now,
             )  # fmt: skip
             log.append(
-                tx, made, kind="namespace", node_uid=root.uid, agent=self.agent, at=now, payload={"revision": revision}
-            )
+                tx, made, kind="namespace", node_uid=root.uid, agent=self.agent, at=now,
+                payload={
+                    "version": 1, "namespace": list(self.namespace), "revision": revision, "type": ROOT_TYPE,
+                    "importance": 0.5, "confidence": 1.0,
+                },
+            )  # fmt: skip
             return made
 
 

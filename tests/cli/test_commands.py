@@ -96,7 +96,8 @@ class TestReading:
         "arguments",
         [("search", "x"), ("context",), ("tree",), ("resume",), ("stats",), ("export", "f"), ("show", "x"), ("index",),
          ("task", "list"), ("task", "show"), ("checkpoint", "--list"), ("update", "x", "--content", "y"),
-         ("forget", "x"), ("restore-forgotten", "x"), ("archive", "x"), ("unarchive", "x")],
+         ("forget", "x"), ("restore-forgotten", "x"), ("archive", "x"), ("unarchive", "x"), ("history", "x"),
+         ("restore", "--sequence", "1")],
     )  # fmt: skip
     def test_a_missing_store_is_not_made(self, cli: Cli, arguments: tuple[str, ...]) -> None:
         result = cli(*arguments, "--json")

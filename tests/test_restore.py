@@ -1,0 +1,401 @@
+"""Restoring: the memory as it was, by new operations, whole or not at all, and undone by another restore."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from hybridmem import Change, Conflict, InvalidInput, Memory, NotFound
+from hybridmem.embed.hashing import HashingEmbedder
+from hybridmem.store import lexical, log, outbox, points, tree
+from hybridmem.store.rebuild import rebuild
+from hybridmem.text import terms
+from tests.conftest import SteerableClock, configured
+from tests.crash.helpers import QUIET, Child, check_database
+from tests.life import Life, Step, covered, steps
+
+OpenMemory = Callable[..., Memory]
+Covered = dict[str, dict[str, Any]]
+#: What a restore lets rise instead of taking it back.
+RISING = ("version", "updated_at")
+
+
+def head(memory: Memory) -> int:
+    return memory.operations()[-1].sequence
+
+
+def is_as_it_was(memory: Memory, then: Covered) -> None:
+    """Every field of every memory and every pointer; what was not there is forgotten, or stands nowhere."""
+    now = covered(memory)
+    assert then.keys() <= now.keys()
+    for name, values in now.items():
+        if name in then:
+            left, right = ({k: v for k, v in of.items() if k not in RISING} for of in (values, then[name]))
+            assert left == right, name
+            assert values.get("version", 0) >= then[name].get("version", 0)
+        elif name.startswith("agent"):
+            assert values == {"active task": None, "active node": None}
+        else:
+            assert values["state"] == "forgotten"
+
+
+def indexes_follow(memory: Memory) -> None:
+    """Paths, depths, lexical index, lengths, hashes and vectors say of every memory what its row says."""
+    with memory._workspace.read() as tx:
+        space = memory._workspace.id
+        rows = tx.execute(
+            "SELECT id, parent_id, path, depth, uid, terms FROM node WHERE namespace_id = ?", (space,)
+        ).fetchall()
+        paths = {row[0]: row[2] for row in rows}
+        waiting = outbox.pending_ids(tx, space)
+        embedded = tx.execute(
+            "SELECT e.node_id FROM embedding e JOIN node n ON n.id = e.node_id AND n.revision_id = e.revision_id"
+        ).fetchall()
+        assert tx.execute("SELECT count(*) FROM embedding e WHERE piece = 0").fetchall() == [(len(embedded),)]
+        for id, parent, path, depth, uid, length in rows:
+            assert path == tree.path_below("/" if parent is None else paths[parent], id)
+            assert depth == path.count("/") - 2
+            if parent is None:
+                continue
+            node = memory.get(uid)
+            assert lexical.indexed(tx, id) == terms(node.content)
+            assert length == len(terms(node.content))
+            assert node.state != "live" or id in waiting or (id,) in embedded
+        assert log.broken_at(tx, space) is None
+        assert points.node_count(tx, space) == len(rows) - 1
+
+
+@given(life=steps("restore", "flush", most=30))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+def test_any_moment_of_any_life_can_be_had_back(tmp_path_factory: pytest.TempPathFactory, life: list[Step]) -> None:
+    """Restored to every moment, in any order, there and forth again, with other restores in between; and the log with
+    all of them replays to the same tree."""
+    directory, clock = tmp_path_factory.mktemp("life"), SteerableClock()
+    given: dict[str, Any] = {"config": configured({}), "embedder": HashingEmbedder(), "clock": clock}
+    with Memory.open(directory, **given) as one, Memory.open(directory, agent="other", **given) as other:
+        lived = Life(one, other, clock)
+        seen = {head(one): covered(one)}
+
+        def restore(to: int) -> None:
+            one.restore(sequence=to)
+            is_as_it_was(one, seen[to])
+            assert one.restore(sequence=to).is_empty
+            seen[head(one)] = covered(one)
+
+        for step in life:
+            if step[0] == "restore":
+                restore(sorted(seen)[step[2] % len(seen)])
+            elif step[0] == "flush":
+                one.flush()
+            else:
+                lived.act(step)
+                seen[head(one)] = covered(one)
+        newest = head(one)
+        for to in random.Random(len(life)).sample(sorted(seen), len(seen)):
+            restore(to)
+        indexes_follow(one)
+        restore(newest)
+        indexes_follow(one)
+        found = rebuild(directory, None, directory / "again")
+        assert (found.problems, found.differences, found.agree) == ((), (), True)
+
+
+class TestWhatComesBack:
+    def test_everything_about_a_memory(self, memory: OpenMemory, clock: SteerableClock) -> None:
+        m = memory()
+        task = m.start_task("报销 claims", next_step="提交")
+        node = m.add("发票 first", type="fact", importance=0.5, metadata={"标签": 1})
+        point = m.checkpoint("before 之前")
+        clock.advance(days=1)
+        m.update(node.id, content="发票 second", importance=0.9, confidence=0.1, metadata={"标签": None}, type="note")
+        m.pin(node.id)
+        m.move(node.id, "root")
+        m.finish_task(outcome="done 完成")
+        later = m.start_task("later 后来")
+        m.archive(node.id)
+        report = m.restore(checkpoint=point)
+        back = m.get(node.id)
+        for name in ("content", "importance", "confidence", "metadata", "type", "pinned", "parent_id", "state"):
+            assert getattr(back, name) == getattr(node, name)
+        assert (back.active_at, back.version) == (node.active_at, 6)
+        again = m.active_task()
+        assert again is not None
+        assert (again.id, again.task) == (task.id, task.task)
+        assert m.resume().active_node == back
+        assert m.get(later.id).state == "forgotten"
+        assert {one.id for one in report.removed} >= {later.id}
+        assert [one.changes for one in report.moved] == [{"parent_id": Change(m.root().id, task.id)}]
+        assert report.active == {"default": Change((later.id, later.id), (task.id, node.id))}
+
+    def test_what_was_forgotten_as_the_undo_of_it(self, memory: OpenMemory) -> None:
+        m = memory()
+        top = m.add("top 顶", parent="root")
+        m.add("archived", parent=top, id="kept")
+        m.archive("kept")
+        m.add("elsewhere", parent="root")
+        done = m.forget(top.id, subtree=True)
+        assert done.sequence is not None
+        report = m.restore(sequence=done.sequence - 1)
+        assert (m.get(top.id).state, m.get("kept").state) == ("live", "archived")
+        assert [one.id for one in report.added] == [top.id, "kept"]
+
+    def test_what_a_restore_forgot_has_its_own_state_again(self, memory: OpenMemory) -> None:
+        """Both by restore_forgotten and by another restore."""
+        m = memory()
+        before = head(m)
+        m.add("archived 归档", parent="root", id="a")
+        m.archive("a")
+        m.add("live 活", parent="root", id="b")
+        newest = head(m)
+        m.restore(sequence=before)
+        m.restore_forgotten("a")
+        assert (m.get("a").state, m.get("b").state) == ("archived", "forgotten")
+        m.restore(sequence=newest)
+        assert (m.get("a").state, m.get("b").state) == ("archived", "live")
+
+    def test_the_words_are_found_at_once_and_the_vector_is_made_again(self, memory: OpenMemory) -> None:
+        """A content that comes back has lost its vector; a memory that comes back has kept it."""
+        m = memory()
+        rewritten = m.add("发票 invoice", parent="root")
+        kept = m.add("停机 downtime", parent="root")
+        m.flush()
+        before = head(m)
+        m.update(rewritten.id, content="天气 weather")
+        m.forget(kept.id)
+        m.flush()
+        m.restore(sequence=before)
+        assert m.search("发票 invoice")[0].id == rewritten.id
+        assert m.search("天气 weather").hits == () or m.search("天气 weather")[0].content != "天气 weather"
+        assert m.search("停机 downtime")[0].id == kept.id
+        assert m.flush() == 0
+        hit = m.search("发票 invoice")[0]
+        assert (hit.id, hit.score_details.vector is not None) == (rewritten.id, True)
+        indexes_follow(m)
+
+    def test_other_processes_see_it_at_once(self, memory: OpenMemory) -> None:
+        """A subtree that a search keeps in memory follows: nothing forgotten by a restore comes from it."""
+        m, other = memory(), memory(agent="other")
+        task = m.start_task("任务 task")
+        m.add("发票 one")
+        before = head(m)
+        late = m.add("发票 two")
+        m.flush()
+        assert late.id in {hit.id for hit in other.search("发票", scope=task.id)}
+        m.restore(sequence=before)
+        assert late.id not in {hit.id for hit in other.search("发票", scope=task.id)}
+        m.restore(sequence=before + 1)
+        assert late.id in {hit.id for hit in other.search("发票", scope=task.id)}
+
+    def test_branches_that_changed_places(self, memory: OpenMemory) -> None:
+        """No order of single moves leads there: each would hang a node below itself."""
+        m = memory()
+        a = m.add("a 甲", parent="root")
+        b = m.add("b 乙", parent=a)
+        c = m.add("c 丙", parent=b)
+        before = head(m)
+        m.move(c.id, "root")
+        m.move(a.id, c.id)
+        m.move(b.id, "root")
+        m.move(a.id, b.id)
+        m.move(b.id, c.id)
+        m.restore(sequence=before)
+        assert [node.id for node in m.ancestors(c.id)][1:] == [a.id, b.id]
+        indexes_follow(m)
+
+    def test_a_namespace_is_restored_alone(self, memory: OpenMemory) -> None:
+        m, other = memory(), memory(namespace=("b",))
+        before = head(m)
+        m.add("发票")
+        kept = other.add("invoice")
+        m.restore(sequence=before)
+        assert other.get(kept.id).state == "live"
+        assert [operation.kind for operation in other.operations()] == ["namespace", "add"]
+
+
+class TestTheReport:
+    def test_a_dry_run_says_what_a_restore_does_and_changes_nothing(self, memory: OpenMemory, rows: Any) -> None:
+        m = memory()
+        a = m.add("first 一", parent="root", importance=0.5)
+        m.add("second", parent="root", id="b")
+        before = head(m)
+        m.update(a.id, content="other 二", importance=0.6)
+        m.move("b", a)
+        m.add("new 新", id="c")
+        state = rows(m)
+        dry = m.restore(sequence=before, dry_run=True)
+        assert rows(m) == state
+        assert (dry.dry_run, dry.sequence, dry.checkpoint, dry.to) == (True, None, None, before)
+        assert [(one.id, one.title, one.changes) for one in dry.removed] == [
+            ("c", "new 新", {"state": Change("live", "forgotten")})
+        ]
+        assert [(one.id, one.changes) for one in dry.moved] == [("b", {"parent_id": Change(a.id, m.root().id)})]
+        [changed] = [one for one in dry.changed if one.id == a.id]
+        assert changed.changes["content"] == Change("other 二", "first 一")
+        assert changed.changes["importance"] == Change(0.6, 0.5)
+        done = m.restore(sequence=before)
+        assert (done.added, done.removed, done.moved, done.changed) == (dry.added, dry.removed, dry.moved, dry.changed)
+        assert done.active == dry.active
+        assert done.sequence == head(m)
+        assert json.loads(json.dumps(done.to_dict()))["removed"][0]["id"] == "c"
+
+    def test_onto_itself_it_does_nothing_and_says_so(self, memory: OpenMemory, rows: Any) -> None:
+        m = memory()
+        m.start_task("任务")
+        point = m.checkpoint("here")
+        state = rows(m)
+        report = m.restore(checkpoint="here")
+        assert report.note == f"nothing to restore: the memory is as it was after operation {point.sequence}"
+        assert (report.is_empty, report.dry_run, report.sequence) == (True, False, None)
+        assert rows(m) == state
+
+    def test_there_and_back_is_no_change_though_the_revision_is_another(self, memory: OpenMemory) -> None:
+        m = memory()
+        node = m.add("发票 a", parent="root")
+        before = head(m)
+        m.update(node.id, content="b")
+        m.update(node.id, content="发票 a")
+        assert m.restore(sequence=before, dry_run=True).is_empty
+
+
+class TestTheLog:
+    def test_history_is_never_rewritten_and_a_checkpoint_is_written(self, memory: OpenMemory) -> None:
+        m = memory(agent="bot")
+        before = head(m)
+        node = m.add("发票")
+        old = m.operations()
+        report = m.restore(sequence=before)
+        assert m.operations()[:-1] == old
+        last = m.operations()[-1]
+        assert (last.kind, last.node_id, last.agent, last.payload["to"]) == ("restore", None, "bot", before)
+        assert m.checkpoints()[0].id == report.checkpoint
+        assert (m.checkpoints()[0].reason, m.checkpoints()[0].sequence) == ("restore", last.sequence)
+        assert [entry.kind for entry in m.history(node.id)] == ["add", "restore"]
+
+    def test_versions_rise_so_that_an_old_reader_is_refused(self, memory: OpenMemory) -> None:
+        m = memory()
+        node = m.add("发票", parent="root")
+        before = head(m)
+        read = m.update(node.id, importance=0.9)
+        m.restore(sequence=before)
+        assert m.get(node.id).version == 3
+        with pytest.raises(Conflict):
+            m.update(node.id, importance=0.1, expected_version=read.version)
+
+    def test_reading_as_of_sees_the_memory_before_and_after_a_restore(
+        self, memory: OpenMemory, clock: SteerableClock
+    ) -> None:
+        m = memory()
+        m.add("发票 first", id="a", parent="root")
+        before, morning = head(m), clock.time
+        clock.advance(hours=1)
+        m.update("a", content="发票 second")
+        m.add("发票 late", id="b", parent="root")
+        noon = clock.time
+        clock.advance(hours=1)
+        m.restore(sequence=before)
+        evening = clock.time
+        clock.advance(hours=1)
+        m.update("a", content="third")
+        for moment, expected in (
+            (morning, {"发票 first"}),
+            (noon, {"发票 second", "发票 late"}),
+            (evening, {"发票 first"}),
+        ):
+            assert {hit.content for hit in m.search("发票", as_of=moment)} == expected
+
+
+class TestWhatIsMeant:
+    def test_a_checkpoint_by_itself_its_number_or_its_label_the_newest_of_that_name(self, memory: OpenMemory) -> None:
+        m = memory()
+        first = m.checkpoint("同名")
+        m.add("发票")
+        second = m.checkpoint("同名")
+        m.add("more")
+        for meant, sequence in ((first, 1), (first.id, 1), ("同名", 2), (second, 2)):
+            assert m.restore(checkpoint=meant, dry_run=True).to == sequence
+
+    def test_anything_else_is_refused(self, memory: OpenMemory, refused: Any) -> None:
+        m, other = memory(), memory("other")
+        m.add("发票")
+        strange = other.checkpoint("elsewhere")
+        m.checkpoint("here")
+        for error, match, meant in (
+            (InvalidInput, "either checkpoint= .* or sequence=", {}),
+            (InvalidInput, "either checkpoint= .* or sequence=", {"checkpoint": 1, "sequence": 1}),
+            (InvalidInput, "sequence: must be a whole number", {"sequence": "1"}),
+            (InvalidInput, "sequence: must be a whole number", {"sequence": True}),
+            (NotFound, "sequence: there is no operation 0; the log has those from 1", {"sequence": 0}),
+            (NotFound, "sequence: there is no operation 99", {"sequence": 99}),
+            (NotFound, "there is no checkpoint 77", {"checkpoint": 77}),
+            (NotFound, "there is no checkpoint '没有'", {"checkpoint": "没有"}),
+            (NotFound, "there is no checkpoint 1 ", {"checkpoint": strange}),
+            (InvalidInput, "checkpoint: must be a whole number", {"checkpoint": 1.5}),
+            (InvalidInput, "dry_run: must be True or False", {"sequence": 1, "dry_run": "no"}),
+        ):
+            with refused(m, error, match):
+                m.restore(**meant)
+
+
+def test_what_a_log_of_an_earlier_version_does_not_say_is_reported(tmp_path: Path, clock: SteerableClock) -> None:
+    """It does not say where its agent stood after any operation: only its checkpoints do."""
+    (tmp_path / "tree.db").write_bytes(gzip.decompress((Path(__file__).parent / "store/schema_1.db.gz").read_bytes()))
+    with Memory.open(tmp_path, config=configured({}), embedder=HashingEmbedder(), clock=clock) as m:
+        task = m.active_task()
+        assert task is not None
+        m.add("后来 later", id="later", parent="person")
+        m.update("person", content="李四 changed")
+        sequence = next(one.sequence for one in m.operations() if one.node_id == "preference")
+        report = m.restore(sequence=sequence)
+        assert "where the agent 'default' stood" in report.unsaid[0]
+        assert m.get("person").content == "用户张三，部门研发部"
+        assert (m.get("later").state, m.get("long").state) == ("forgotten", "forgotten")
+        active = m.resume()
+        assert active.active_task is not None
+        assert active.active_task.id == task.id
+        assert active.active_node is None  # it was added since
+        point = next(one for one in m.checkpoints() if one.reason == "task.start")
+        assert m.restore(checkpoint=point).unsaid == ()
+        assert m.resume().active_node == m.active_task()
+
+
+RESTORING = """
+    from hybridmem.store import restoring
+
+    changed = restoring.apply
+
+    def apply(*given):
+        changed(*given)
+        say("changed")
+        wait()
+
+    restoring.apply = apply
+    with Memory.open(sys.argv[1], config=QUIET) as memory:
+        memory.restore(sequence=1)
+"""
+
+
+def test_a_kill_in_the_middle_of_a_restore_changes_nothing(tmp_path: Path) -> None:
+    """Every row is written when the process dies, and none of it has happened."""
+    store = tmp_path / "store"
+    with Memory.open(store, config=QUIET) as m:
+        task = m.start_task("任务 task")
+        for number in range(50):
+            m.add(f"发票 {number}")
+        m.move(m.children(task.id)[0].id, "root")
+        before, sequence = covered(m), head(m)
+    with Child(RESTORING, store) as child:
+        assert child.hear() == "changed"
+        child.kill()
+    check_database(store)
+    with Memory.open(store, config=QUIET) as m:
+        assert covered(m) == before
+        assert head(m) == sequence
+        assert m.restore(sequence=1).sequence == sequence + 1
+        indexes_follow(m)
