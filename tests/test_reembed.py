@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -19,6 +20,7 @@ from hybridmem.config import EmbeddingConfig
 from hybridmem.embed.hashing import HashingEmbedder
 from hybridmem.pieces import pieces
 from hybridmem.ports import EmbedderIdentity, Vectors
+from hybridmem.store.rebuild import rebuild
 
 OpenMemory = Callable[..., Memory]
 TEXTS = (
@@ -400,6 +402,24 @@ def test_a_content_that_the_new_model_cannot_embed_waits_with_its_reason(memory:
         new.hook = lambda texts: None
         assert changed.flush() == 0
         check(changed, new)
+
+
+def test_a_store_rebuilt_from_a_backup_of_before_the_change_has_one_model(memory: OpenMemory, tmp_path: Path) -> None:
+    """The backup has the old vectors, the store whose log is replayed the new ones."""
+    old = HashingEmbedder(32)
+    with memory(embedder=old) as first:
+        fill(first, 20)
+        first.checkpoint("备份 backup")
+    shutil.copyfile(first.path / "tree.db", tmp_path / "backup.db")
+    with memory(embedder=Turned(32)) as changed:
+        changed.reembed()
+        changed.update("n3", content="备份以后改的 changed after the backup")
+        changed.add("备份以后写的 written after the backup", id="later")
+        assert changed.flush() == 0
+    assert rebuild(first.path, tmp_path / "backup.db", tmp_path / "rebuilt", searchable=True).agree
+    with memory("rebuilt", embedder=old) as rebuilt:
+        assert rebuilt.flush() == 0
+        check(rebuilt, old)
 
 
 def test_a_wrong_batch_size_is_refused(memory: OpenMemory, refused: Any) -> None:
