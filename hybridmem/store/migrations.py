@@ -44,6 +44,13 @@ def m004_places(db: sqlite_utils.Database) -> None:
         db.execute(statement)
 
 
+@migrations()
+def m005_next_model(db: sqlite_utils.Database) -> None:
+    """Where the vectors of another embedding model are gathered until they are complete, see hybridmem.store.models."""
+    for statement in _NEXT_MODEL:
+        db.execute(statement)
+
+
 _FIRST = (
     """CREATE TABLE setting (
         key TEXT PRIMARY KEY,
@@ -203,4 +210,14 @@ _CLAIMS = """CREATE TABLE claim (
 _PLACES = (
     "CREATE INDEX node_decision_place ON node (namespace_id, path) WHERE type = 'decision'",
     "CREATE INDEX node_task_place ON node (namespace_id, path) WHERE type = 'task'",
+)
+
+_NEXT_MODEL = (
+    """CREATE TABLE embedding_next (
+        node_id INTEGER NOT NULL REFERENCES node(id),
+        piece INTEGER NOT NULL CHECK (piece BETWEEN 0 AND 255),
+        revision_id INTEGER NOT NULL,          -- the content it was made from
+        vector BLOB NOT NULL,                  -- little-endian float32, L2-normalised
+        PRIMARY KEY (node_id, piece)
+    ) STRICT""",
 )
