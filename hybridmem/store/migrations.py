@@ -39,15 +39,10 @@ def m003_claims(db: sqlite_utils.Database) -> None:
 
 @migrations()
 def m004_places(db: sqlite_utils.Database) -> None:
-    """Decisions and tasks by where they hang: those below one task are found without reading all of the namespace."""
-    for statement in _PLACES:
-        db.execute(statement)
-
-
-@migrations()
-def m005_next_model(db: sqlite_utils.Database) -> None:
-    """Where the vectors of another embedding model are gathered until they are complete, see hybridmem.store.models."""
-    for statement in _NEXT_MODEL:
+    """Decisions and tasks by where they hang, so that those below one task are found without reading all of the
+    namespace; and where the vectors of another embedding model are gathered until they are complete, see
+    hybridmem.store.models."""
+    for statement in (*_PLACES, *_NEXT_MODEL):
         db.execute(statement)
 
 

@@ -7,6 +7,7 @@ had one embedding; the second has no claims; up to the third the embedding model
 from __future__ import annotations
 
 import gzip
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from hybridmem import Memory
 from hybridmem.config import EmbeddingConfig
 from hybridmem.pieces import pieces
+from hybridmem.store import migrations as migrations_file
 from hybridmem.store.migrations import SCHEMA_VERSION
 
 HERE = Path(__file__).parent
@@ -88,3 +90,9 @@ def test_an_old_store_has_the_tables_of_a_new_one_and_can_change_its_model(any_o
         assert memory.reembed().embedded == 4
         assert memory.search("which channel does the user prefer, 短信?", k=1)[0].id == "preference"
         assert memory.search("短信", k=1).warnings == ()
+
+
+def test_the_version_counts_the_steps() -> None:
+    """A step that is not counted would be taken only by stores that are new."""
+    steps = [name for name in vars(migrations_file) if re.fullmatch(r"m\d{3}_\w+", name)]
+    assert [int(name[1:4]) for name in steps] == list(range(1, SCHEMA_VERSION + 1))
