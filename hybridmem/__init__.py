@@ -9,8 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hybridmem.backup_restore import restore_backup
     from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
     from hybridmem.config import Config
+    from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
         ConfigError,
         Conflict,
@@ -26,18 +28,20 @@ if TYPE_CHECKING:
         StoreDamaged,
         StoreFull,
         StoreTooNew,
+        TaskClaimed,
     )
+    from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
+    from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
     from hybridmem.types import (
+        Backup,
         Checkpoint,
-        Context,
-        Hit,
+        Claim,
         ImportReport,
         Node,
         Operation,
+        RestoredBackup,
         ResumePoint,
-        ScoreDetails,
-        SearchResult,
         StateChange,
         Stats,
         Task,
@@ -46,14 +50,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Backup",
     "Change",
     "Checkpoint",
+    "Claim",
     "Config",
     "ConfigError",
     "Conflict",
     "Context",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "Finding",
     "HistoryEntry",
     "Hit",
     "HybridMemError",
@@ -65,8 +72,10 @@ __all__ = [
     "NodeChange",
     "NotFound",
     "Operation",
+    "Report",
     "RerankerUnavailable",
     "RestoreReport",
+    "RestoredBackup",
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
@@ -78,11 +87,18 @@ __all__ = [
     "StoreFull",
     "StoreTooNew",
     "Task",
+    "TaskClaimed",
     "__version__",
+    "repair",
+    "restore_backup",
+    "verify",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
-_MODULES = ("hybridmem.errors", "hybridmem.types", "hybridmem.changes", "hybridmem.config", "hybridmem.memory")
+_MODULES = (
+    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.findings",
+    "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

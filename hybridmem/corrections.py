@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hybridmem.ports import Vectors
+from hybridmem.results import Hit
 from hybridmem.scoring import SMALLEST
 from hybridmem.text import term_weight, terms
-from hybridmem.types import MERGED_TYPES, Hit
+from hybridmem.types import MERGED_TYPES
 
 #: How many of the best are looked through for corrections.
 CANDIDATES = 40

@@ -13,15 +13,19 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
+from hybridmem import faults
 from hybridmem.config import EmbeddingConfig
 from hybridmem.embed import checked
 from hybridmem.embed.model import Model, Recorded
 from hybridmem.errors import EmbeddingUnavailable, HybridMemError, IndexUnavailable, StoreClosed
 from hybridmem.index import projection
+from hybridmem.index.rebuild import build
 from hybridmem.pieces import pieces
 from hybridmem.ports import Vectors
 from hybridmem.store import outbox
@@ -65,6 +69,8 @@ class Indexer:
         piece_tokens: int = DEFAULTS.piece_tokens,
         piece_overlap: int = DEFAULTS.piece_overlap,
     ) -> None:
+        #: What the thread does when nothing waits; it is told how to ask whether the thread is to end.
+        self.chore: Callable[[Callable[[], bool]], None] | None = None
         self._connections = connections
         self._model = model
         self._batch_size = batch_size
@@ -136,6 +142,18 @@ class Indexer:
         with self._connections.read() as tx:
             return outbox.waiting(tx)
 
+    def rebuild(self) -> Path | None:
+        """Makes the vector index anew from the vectors in SQLite, beside the old one, and puts it in its place.
+
+        :return: where the old files are now; None: there were none.
+        :raises IndexUnavailable: another process owns the index, or Chroma cannot be used; nothing has changed.
+        """
+        recorded = self._model.recorded()
+        if recorded is None:
+            raise IndexUnavailable("nothing is embedded yet")
+        make = partial(build, self._connections, recorded.key, recorded.identity.dimension)
+        return self._projection().replace(self._connections, make)
+
     def embed_pending(self, namespace: int, limit: int) -> None:
         """Embeds waiting nodes of a namespace now, so that a search sees them; leaves Chroma alone.
 
@@ -177,6 +195,8 @@ class Indexer:
             self._wake.clear()
             try:
                 busy = self._round()
+                if not busy and self.chore is not None:
+                    self.chore(self._stopping.is_set)
             except StoreClosed:
                 return
             except HybridMemError as error:  # the store is busy or full: the work waits in the outbox
@@ -250,6 +270,7 @@ class Indexer:
         if not portion:
             return False
         embedder, recorded = self._model.get()
+        faults.point("index.before_embedding")
         texts = [text for _, parts in portion for text in parts]
         try:
             found = checked(embedder.embed_documents(texts), len(texts), recorded.identity.dimension)
@@ -259,6 +280,7 @@ class Indexer:
                 logger.info("the embedder failed on a batch of %d (%r); trying one by one", len(texts), error)
             vectors, reasons = self._one_by_one(texts, recorded)
         start = 0
+        faults.point("index.before_keeping")
         with self._connections.write() as tx:
             for item, parts in portion:
                 end = start + len(parts)
@@ -268,6 +290,7 @@ class Indexer:
                 else:
                     outbox.failed(tx, item.entry, reason)
                 start = end
+        faults.point("index.after_keeping")
         return True
 
     def _one_by_one(self, texts: Sequence[str], recorded: Recorded) -> tuple[Vectors, list[str | None]]:

@@ -93,6 +93,15 @@ def count(field: str, value: Any) -> int:
     return value
 
 
+def seconds(field: str, value: Any, longest: float) -> float:
+    """A number of seconds above 0, up to ``longest``."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidInput(f"{field}: must be a number of seconds, not {value!r}")
+    if not 0.0 < value <= longest:  # NaN is neither
+        raise InvalidInput(f"{field}: must be above 0 and at most {longest:g}, not {value!r}")
+    return float(value)
+
+
 def moment(field: str, value: Any) -> datetime:
     """A datetime in UTC; a naive one means UTC, an offset is converted. ISO 8601 text is read as well."""
     if isinstance(value, str):

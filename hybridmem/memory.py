@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from hybridmem import config as configuration
-from hybridmem import files, inputs, observe
+from hybridmem import faults, files, inputs, observe
 from hybridmem.config import Config
 from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
@@ -18,16 +18,11 @@ from hybridmem.indexing import Indexer
 from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
+from hybridmem.results import Context, SearchResult
 from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
-from hybridmem.types import (
-    Context,
-    ImportReport,
-    Namespace,
-    SearchResult,
-    Stats,
-)
+from hybridmem.types import ImportReport, Namespace, Stats
 from hybridmem.verbs import TreeVerbs
 from hybridmem.write import Parent
 
@@ -50,6 +45,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
         """Not for users: call :meth:`open`."""
         TreeVerbs.__init__(self, workspace, indexer)
         RecoveryVerbs.__init__(self, workspace, indexer)
+        indexer.chore = self._backups.make_if_due
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         self._closed = False
@@ -260,7 +256,9 @@ class Memory(TreeVerbs, RecoveryVerbs):
             return
         try:
             self._closed = True
+            faults.point("close.before_index")
             self._indexer.close(self.config.index.close_wait_seconds)
+            faults.point("close.before_session")
             if workspace.session is not None:
                 with workspace.connections.write() as tx:
                     points.close_session(tx, workspace.session, workspace.now(), resumed=workspace.resumed)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from hybridmem.errors import InvalidInput
 from hybridmem.ports import TokenCounter
 from hybridmem.rendering import RENDERERS, Entry, Renderer, next_step_of, title
+from hybridmem.results import Hit
 from hybridmem.tokens import MARK, truncate
-from hybridmem.types import ROOT_TYPE, Format, Hit, Node, Order
+from hybridmem.types import ROOT_TYPE, Format, Node, Order
 
 OVER_BUDGET = "over budget"
 IN_CHAIN = "shown in the ancestor chain"

@@ -10,6 +10,7 @@ import sqlite3
 from typing import Literal
 
 from hybridmem import inputs
+from hybridmem.claims import Claims
 from hybridmem.store import log, points, tree
 from hybridmem.store.rows import Key
 from hybridmem.store.workspace import Workspace, is_running
@@ -60,6 +61,7 @@ class Recovery:
                 operations_since=tuple(log.since(tx, workspace.id, newest[0].sequence if newest else 0)),
                 interrupted=self._interrupted(tx),
                 last_operation=log.last_of(tx, workspace.id, workspace.agent),
+                claim=Claims(workspace).of(tx, task) if task else None,
             )
 
     def _path(self, tx: sqlite3.Connection, task: Key | None, node: Key | None) -> tuple[Node, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from hybridmem import scoring
 from hybridmem.ports import Reranker
-from hybridmem.types import Hit
+from hybridmem.results import Hit
 
 
 def reranked(reranker: Reranker, query: str, hits: Sequence[Hit], omega: float, blend: str) -> tuple[Hit, ...]:

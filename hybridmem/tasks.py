@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hybridmem import inputs
-from hybridmem.errors import InvalidInput, NotFound
-from hybridmem.store import points, tree
+from hybridmem.claims import Claims
+from hybridmem.errors import InvalidInput
+from hybridmem.store import claims, points, tree
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import clean_text
@@ -22,8 +24,9 @@ from hybridmem.write import Parent, Writer
 class Tasks:
     """The task verbs of one workspace; see :class:`hybridmem.Memory` for what each promises."""
 
-    def __init__(self, workspace: Workspace, writer: Writer) -> None:
+    def __init__(self, workspace: Workspace, writer: Writer, claims: Claims) -> None:
         self._workspace = workspace
+        self._claims = claims
         self._writer = writer
 
     def start(
@@ -52,7 +55,7 @@ class Tasks:
 
     def switch(self, id: str) -> Node:
         with self._workspace.write() as tx:
-            key = self._task_key(tx, id)
+            key = self._claims.task_key(tx, id)
             status, step, started, finished = self._task(tx, key)
             if status in ("done", "failed"):
                 raise InvalidInput(f"id: the task {key.uid!r} is {status}; set status='open' with update_task() first")
@@ -62,7 +65,13 @@ class Tasks:
             return tree.node(tx, key)
 
     def update(
-        self, id: str | None, *, title: str | None = None, next_step: str | None = None, status: str | None = None
+        self,
+        id: str | None,
+        *,
+        title: str | None = None,
+        next_step: str | None = None,
+        status: str | None = None,
+        token: int | None = None,
     ) -> Node:
         if title is None and next_step is None and status is None:
             raise InvalidInput("update_task: nothing to change; give title, next_step or status")
@@ -71,7 +80,8 @@ class Tasks:
         text = clean_text("title", title) if title is not None else None
         step = inputs.optional_text("next_step", next_step)
         with self._workspace.write() as tx:
-            key = self._task_key(tx, id)
+            key = self._claims.task_key(tx, id)
+            self._claims.must_be_free(tx, key, token)
             old_status, old_step, started, finished = self._task(tx, key)
             values = {"status": status or old_status, "next_step": old_step if next_step is None else step}
             # Opening a finished task again takes its end away.
@@ -83,11 +93,14 @@ class Tasks:
             self._writer.changed(tx, key, "task.update", payload)
             return tree.node(tx, key)
 
-    def finish(self, id: str | None, *, status: str = "done", outcome: str | None = None) -> Node:
+    def finish(
+        self, id: str | None, *, status: str = "done", outcome: str | None = None, token: int | None = None
+    ) -> Node:
         inputs.one_of("status", status, ("done", "failed"))
         draft = None if outcome is None else self._writer.draft(clean_text("outcome", outcome), type="event")
         with self._workspace.write() as tx:
-            key = self._task_key(tx, id)
+            key = self._claims.task_key(tx, id)
+            self._claims.must_be_free(tx, key, token)
             old_status, step, started, _ = self._task(tx, key)
             if old_status in ("done", "failed"):
                 raise InvalidInput(f"id: the task {key.uid!r} is already {old_status}")
@@ -95,6 +108,7 @@ class Tasks:
             if draft is not None:
                 self._writer.insert(tx, draft, key)
             points.set_task(tx, key, status=status, next_step=None, started_at=started, finished_at=now)
+            claims.drop(tx, key.id)
             tree.change(tx, key, now)
             task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
             payload: dict[str, Any] = {
@@ -121,7 +135,7 @@ class Tasks:
 
     def _next(self, tx: sqlite3.Connection, key: Key) -> Key | None:
         """The nearest ancestor task that is still open."""
-        for node_id in reversed(tree.path_ids(key.path)[:-1]):
+        for node_id in reversed(path_ids(key.path)[:-1]):
             found = tree.by_id(tx, node_id)
             task = points.task(tx, found)
             if task is not None and task[0] == "open":
@@ -132,16 +146,7 @@ class Tasks:
         self._workspace.record(tx, kind, key.uid, payload)
         self._workspace.checkpoint(tx, kind)
 
-    def _task_key(self, tx: sqlite3.Connection, id: str | None) -> Key:
-        if id is not None:
-            return self._writer.key(tx, id)
-        task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
-        if task_id is None:
-            raise NotFound("task: this agent has no active task; name one, or start one with start_task()")
-        return tree.by_id(tx, task_id)
-
     def _task(self, tx: sqlite3.Connection, key: Key) -> tuple[str, str | None, int, int | None]:
         found = points.task(tx, key)
-        if found is None:
-            raise InvalidInput(f"id: {key.uid!r} is a {key.type}, not a task")
+        assert found is not None  # every node of this type has one
         return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 Namespace = tuple[str, ...]
@@ -80,165 +81,17 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreDetails:
-    """All parts of a score, so that it can be recomputed by hand with the coefficients of the configuration.
+class Claim:
+    """That one run of an agent has a task to itself ``until`` then. ``token`` is a fencing token: higher than that of
+    every claim before in this store."""
 
-    ``relevance`` blends ``vector`` (calibrated cosine; None when there was no query vector or the node has none yet),
-    ``lexical`` (BM25, as a share of the best possible match), ``tree`` (the enclosing subtrees' relevance),
-    ``neighbour`` (that of the siblings next to it), ``speaker`` (1 if the query is about who said it), ``date`` (how
-    near it is to a time that the query names) and ``recent`` (its recency while a task is active, else 0).
-    ``weight`` combines importance, recency, confidence, frequency.
-    ``cosine`` is the raw cosine similarity in [-1, 1].
-    ``redundancy`` is the similarity in [0, 1] to the most similar hit before this one, which decides the order together
-    with the score; None without ``retrieval.diversity``.
-    ``reranked`` is what a reranker said, and stands in the place of ``relevance`` in the score then; None without one.
-    ``corrects`` is the id of the earlier hit that this one takes back, to whose score it was raised; None: none.
-    """
-
-    relevance: float
-    weight: float
-    vector: float | None
-    lexical: float
-    tree: float
-    neighbour: float
-    speaker: float
-    date: float
-    importance: float
-    recency: float
-    confidence: float
-    frequency: float
-    cosine: float | None
-    recent: float = 0.0
-    redundancy: float | None = None
-    reranked: float | None = None
-    corrects: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One result of a search. ``path`` holds the contents' titles from the root's child down to the parent."""
-
-    node: Node
-    score: float
-    score_details: ScoreDetails
-    path: tuple[str, ...]
-    matched_terms: tuple[str, ...] = ()
-
-    @property
-    def id(self) -> str:
-        return self.node.id
-
-    @property
-    def content(self) -> str:
-        return self.node.content
-
-    def explain(self) -> str:
-        """One line that says where the score comes from."""
-        d = self.score_details
-        vector = "pending" if d.vector is None else f"{d.vector:.2f}"
-        where = f" (in {self.path[-1]})" if self.path and d.tree > 0 else ""
-        said = (f", speaker {d.speaker:.0f}" if d.speaker else "") + (f", date {d.date:.2f}" if d.date else "")
-        said += f", recent {d.recent:.2f}" if d.recent else ""
-        again = "" if d.redundancy is None else f"; redundancy {d.redundancy:.2f} to the hits before it"
-        judged = "" if d.reranked is None else f"reranked {d.reranked:.3f} in place of "
-        raised = "" if d.corrects is None else f"; corrects {d.corrects}, with whose score it stands before it"
-        words = f" (words: {', '.join(self.matched_terms)})" if self.matched_terms else ""
-        return (
-            f"score {self.score:.3f} = {judged}relevance {d.relevance:.3f} "
-            f"[vector {vector}, lexical {d.lexical:.2f}{words}, "
-            f"tree {d.tree:.2f}{where}, neighbour {d.neighbour:.2f}{said}] with weight {d.weight:.3f} "
-            f"[importance {d.importance:.2f}, recency {d.recency:.2f}, confidence {d.confidence:.2f}, "
-            f"frequency {d.frequency:.2f}]{again}{raised}"
-        )
+    task_id: str
+    agent: str
+    token: int
+    until: datetime
 
     def to_dict(self) -> dict[str, Any]:
-        details = jsonable(asdict(self.score_details))
-        return {
-            "id": self.id,
-            "score": self.score,
-            "score_details": details,
-            "path": list(self.path),
-            "matched_terms": list(self.matched_terms),
-            "node": self.node.to_dict(),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """A subtree that a search located: its top node, the score in [0, 1], and how many nodes it has."""
-
-    id: str
-    title: str
-    score: float
-    nodes: int
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """Ranked hits, best first; iterates and indexes like a list. ``warnings`` say what was degraded and why.
-
-    ``located`` is filled by ``trace=True``: the subtrees that the search located, best first.
-    """
-
-    hits: tuple[Hit, ...]
-    warnings: tuple[str, ...] = ()
-    located: tuple[Located, ...] = ()
-
-    def __iter__(self) -> Any:
-        return iter(self.hits)
-
-    def __len__(self) -> int:
-        return len(self.hits)
-
-    def __getitem__(self, index: int) -> Hit:
-        return self.hits[index]
-
-    def to_dict(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"hits": [hit.to_dict() for hit in self.hits], "warnings": list(self.warnings)}
-        if self.located:
-            data["located"] = [asdict(one) for one in self.located]
-        return data
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What goes into a prompt. ``hits`` are those shown, best first.
-
-    ``text`` is a string in every ``format``; for "messages" it is the JSON of the list that ``messages`` gives.
-    ``tokens`` counts all that is handed over: the text, for "messages" their contents. ``ancestors`` is the chain
-    root → active task as shown; ``dropped`` lists (id, reason) of hits that are not shown, ``shortened`` of shown ones
-    that are not whole. ``counter`` names what counted the tokens.
-    """
-
-    text: str
-    tokens: int
-    token_budget: int
-    hits: tuple[Hit, ...]
-    ancestors: tuple[Node, ...]
-    dropped: tuple[tuple[str, str], ...]
-    counter: str
-    warnings: tuple[str, ...] = ()
-    format: Format = "text"
-    shortened: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def messages(self) -> list[dict[str, str]]:
-        """For the format "messages" the chat messages, each with role and content; none for any other format."""
-        return json.loads(self.text) if self.format == "messages" else []
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": self.format,
-            "text": self.text,
-            "tokens": self.tokens,
-            "token_budget": self.token_budget,
-            "hits": [hit.to_dict() for hit in self.hits],
-            "ancestors": [node.to_dict() for node in self.ancestors],
-            "dropped": [{"id": id_, "reason": reason} for id_, reason in self.dropped],
-            "shortened": [{"id": id_, "reason": reason} for id_, reason in self.shortened],
-            "counter": self.counter,
-            "warnings": list(self.warnings),
-        }
+        return jsonable(asdict(self))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +135,7 @@ class Checkpoint:
     """A point in the log. ``decision_path`` holds the ids of the decisions under the active task, oldest first.
 
     ``digest`` is the hash of the operation log up to ``sequence``, which determines every node as it was then;
-    ``nodes`` counts them (root excluded).
+    ``nodes`` counts them (root excluded). ``backup`` is the backup file made with it, as long as that is there.
     """
 
     id: int
@@ -296,6 +149,49 @@ class Checkpoint:
     decision_path: tuple[str, ...]
     nodes: int
     digest: str
+    backup: Path | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return jsonable(asdict(self))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup file: all of a store, as it was at one moment.
+
+    ``number`` counts the files in ``checkpoints/`` of the store, 1, 2, 3 …; None for a file elsewhere. ``at`` is when
+    it was made, ``bytes`` its size. ``nodes`` (the root excluded) and ``sequence`` (the last operation) are those of
+    the namespace that asks; both 0 if that was not there. ``label`` is None also if it was given in another namespace.
+    ``verified``: the call that returned this has read all of the file and found it whole. ``problem`` says what is
+    wrong with a damaged file, None: nothing that was seen.
+    """
+
+    path: Path
+    number: int | None
+    label: str | None
+    at: datetime
+    bytes: int
+    nodes: int
+    sequence: int
+    verified: bool
+    problem: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return jsonable(asdict(self))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredBackup:
+    """What restore_backup has done: which file became the store in ``directory``, and how much it holds: nodes of all
+    namespaces (roots excluded), and of how many. ``made_at``: when the backup was made; None for a file that does not
+    say. ``aside`` is where the store lies that was there before; None: there was none."""
+
+    path: Path
+    directory: Path
+    made_at: datetime | None
+    nodes: int
+    namespaces: int
+    aside: Path | None
 
     def to_dict(self) -> dict[str, Any]:
         return jsonable(asdict(self))  # type: ignore[no-any-return]
@@ -307,7 +203,8 @@ class ResumePoint:
 
     ``interrupted`` is True when a run of this agent ended without closing, until a later one has been told so by
     resume(), has written, and has closed in order; a single command in between does not clear it. ``last_operation`` is
-    what the agent did last, and ``active_task.task.next_step`` what it was about to do.
+    what the agent did last, and ``active_task.task.next_step`` what it was about to do. ``claim`` says who has
+    claimed the active task, if somebody has.
     """
 
     active_task: Node | None
@@ -320,6 +217,7 @@ class ResumePoint:
     operations_since: tuple[Operation, ...]
     interrupted: bool
     last_operation: Operation | None
+    claim: Claim | None = None
 
     def to_dict(self) -> dict[str, Any]:
         def node(value: Node | None) -> dict[str, Any] | None:
@@ -336,6 +234,7 @@ class ResumePoint:
             "operations_since": [op.to_dict() for op in self.operations_since],
             "interrupted": self.interrupted,
             "last_operation": self.last_operation.to_dict() if self.last_operation else None,
+            "claim": self.claim.to_dict() if self.claim else None,
         }
 
 
@@ -382,9 +281,11 @@ class ImportReport:
 
 
 def jsonable(value: Any) -> Any:
-    """Datetimes to ISO 8601 with offset, tuples to lists, all the way down."""
+    """Datetimes to ISO 8601 with offset, tuples to lists, paths to text, all the way down."""
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, dict):
         return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

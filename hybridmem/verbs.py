@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from hybridmem import inputs
+from hybridmem import faults, inputs
+from hybridmem.claims import Claims
 from hybridmem.earlier import Earlier
 from hybridmem.forget import Forgetting
 from hybridmem.indexing import Indexer
 from hybridmem.store import tree
 from hybridmem.store.workspace import Workspace
 from hybridmem.tasks import Tasks
-from hybridmem.types import Node, StateChange
+from hybridmem.types import Claim, Node, StateChange
 from hybridmem.write import Parent, Writer
 
 T = TypeVar("T")
@@ -28,7 +29,8 @@ class TreeVerbs:
         self._workspace = workspace
         self._indexer = indexer
         self._writer = Writer(workspace)
-        self._tasks = Tasks(workspace, self._writer)
+        self._claims = Claims(workspace)
+        self._tasks = Tasks(workspace, self._writer, self._claims)
         self._earlier = Earlier(workspace)
         self._forgetting = Forgetting(workspace)
 
@@ -258,22 +260,50 @@ class TreeVerbs:
         title: str | None = None,
         next_step: str | None = None,
         status: str | None = None,
+        token: int | None = None,
     ) -> Node:
         """Changes a task (None: the active one). Tell the next step before you take it: a crash then loses nothing.
 
         :param next_step: blank text takes it away.
         :param status: ``"open"`` (also opens a finished task again) or ``"paused"``.
-        :raises NotFound: there is no active task, or no such node.
+        :param token: that of the claim, where it was made by another run (see :meth:`claim_task`).
+        :raises NotFound: there is no active task, or no such node. TaskClaimed: another run has claimed it.
         """
-        return self._written(self._tasks.update(id, title=title, next_step=next_step, status=status))
+        return self._written(self._tasks.update(id, title=title, next_step=next_step, status=status, token=token))
 
-    def finish_task(self, id: str | None = None, *, status: str = "done", outcome: str | None = None) -> Node:
+    def finish_task(
+        self, id: str | None = None, *, status: str = "done", outcome: str | None = None, token: int | None = None
+    ) -> Node:
         """Finishes a task (None: the active one); its nearest open ancestor task becomes active.
 
         :param status: ``"done"`` or ``"failed"``.
         :param outcome: kept as an event under the task.
+        :param token: that of the claim, where it was made by another run (see :meth:`claim_task`).
+        :raises TaskClaimed: another run has claimed it.
         """
-        return self._written(self._tasks.finish(id, status=status, outcome=outcome))
+        return self._written(self._tasks.finish(id, status=status, outcome=outcome, token=token))
+
+    def claim_task(
+        self, id: str | None = None, *, seconds: float = 300.0, token: int | None = None, outlives: bool = False
+    ) -> Claim:
+        """Takes a task (None: the active one) for this run alone: until the claim is over nobody else can update,
+        finish or claim it. So two agents that resume the same task do not take the same step twice. Claiming again
+        makes the claim last longer; finishing the task ends it.
+
+        :param seconds: how long it lasts, in (0, 86,400].
+        :param token: that of the claim, to go on with one that another run has made.
+        :param outlives: False: it ends with this run, closed or killed. True: by time alone.
+        :return: the claim with its fencing token, which is higher than that of any claim before in this store.
+        :raises TaskClaimed: another run has claimed it. :raises InvalidInput: it is finished, or no task.
+        """
+        return self._claims.claim(id, seconds=seconds, token=token, outlives=outlives)
+
+    def release_task(self, id: str | None = None, *, token: int | None = None) -> bool:
+        """Gives a claimed task free again; False if nobody had claimed it.
+
+        :raises TaskClaimed: another run has claimed it.
+        """
+        return self._claims.release(id, token=token)
 
     def tasks(self, status: Sequence[str] = ("open", "paused", "done", "failed")) -> list[Node]:
         """The tasks with any of these statuses, in the order they were started."""
@@ -292,4 +322,5 @@ class TreeVerbs:
         if self._workspace.config.index.background:
             self._indexer.start()
             self._indexer.notify()
+        faults.point("write.before_return")
         return result

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from hybridmem.packing import Packed, pack
 from hybridmem.ports import TokenCounter
+from hybridmem.results import Hit, ScoreDetails
 from hybridmem.tokens import EstimatedCounter, O200kCounter
-from hybridmem.types import Format, Hit, Node, ScoreDetails, Task, TaskStatus
+from hybridmem.types import Format, Node, Task, TaskStatus
 
 pytest.importorskip("bpe_openai")
 REAL = O200kCounter()

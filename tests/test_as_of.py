@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from collections.abc import Callable
@@ -58,6 +59,7 @@ class Agent:
         self.actions = [self.add, self.add, self.add, self.past, self.repeat, self.weigh, self.pin, self.start]
         self.actions += [self.finish, self.switch, self.plan, self.rename, self.move] if moves else []
         self.actions += [self.rewrite, self.tag] if updates else []
+        self.actions += [self.forget, self.bring_back, self.archive, self.unarchive]
 
     def act(self) -> None:
         self.random.choice(self.actions)()
@@ -66,8 +68,31 @@ class Agent:
         return " ".join(self.random.choices(WORDS, k=self.random.randint(2, 6)))
 
     def any(self, *kinds: str) -> Node | None:
+        return self.some("live", "archived", kinds=kinds)
+
+    def some(self, *states: str, kinds: tuple[str, ...] = ()) -> Node | None:
         found = [node for node in self.memory.walk() if node.depth and (not kinds or node.type in kinds)]
+        found = [node for node in found if node.state in states]
         return self.random.choice(found) if found else None
+
+    def forget(self) -> None:
+        if (node := self.some("live", "archived")) is not None:
+            with contextlib.suppress(InvalidInput):  # protected
+                self.memory.forget(node.id, subtree=True)
+
+    def bring_back(self) -> None:
+        if (node := self.some("forgotten")) is not None:
+            with contextlib.suppress(InvalidInput):  # below what is still forgotten
+                self.memory.restore_forgotten(node.id, subtree=self.random.random() < 0.5)
+
+    def archive(self) -> None:
+        if (node := self.some("live")) is not None:
+            with contextlib.suppress(InvalidInput):  # protected
+                self.memory.archive(node.id)
+
+    def unarchive(self) -> None:
+        if (node := self.some("archived")) is not None:
+            self.memory.unarchive(node.id, subtree=self.random.random() < 0.5)
 
     def add(self) -> None:
         parent = self.any()
@@ -101,7 +126,7 @@ class Agent:
             self.memory.switch_task(self.random.choice(tasks).id)
 
     def plan(self) -> None:
-        if tasks := self.memory.tasks():
+        if tasks := self.memory.tasks():  # live ones
             step = self.random.choice(["", self.text()])
             self.memory.update_task(self.random.choice(tasks).id, next_step=step, status="paused")
 
@@ -134,6 +159,7 @@ def looked_up(memory: Memory, as_of: Any = None) -> list[Any]:
             result = memory.search(question, 100, scope=scope, as_of=as_of, trace=True)
             found += [result.to_dict()]
         found += [[hit.id for hit in memory.search(question, 100, metadata={"标签": 1}, as_of=as_of)]]
+        found += [memory.search(question, 100, states=["forgotten", "archived"], as_of=as_of).to_dict()]
         found += [memory.context(question, token_budget=600, as_of=as_of).to_dict()]
     found += [memory.context(token_budget=600, as_of=as_of).to_dict()]
     return found

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hybridmem import Memory
 from hybridmem.corrections import Place, announces, corrected
-from hybridmem.types import Hit
+from hybridmem.results import Hit
 from tests.contexts import hit
 
 OpenMemory = Callable[..., Memory]

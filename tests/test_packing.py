@@ -31,7 +31,8 @@ from hypothesis import strategies as st
 from hybridmem.errors import InvalidInput
 from hybridmem.packing import IN_CHAIN, NOT_RELEVANT, OVER_BUDGET, REPEATED, SHORTENED
 from hybridmem.ports import TokenCounter
-from hybridmem.types import Format, Hit, Order
+from hybridmem.results import Hit
+from hybridmem.types import Format, Order
 
 
 class JoiningCosts:

@@ -33,7 +33,8 @@ from markdown_it import MarkdownIt
 
 from hybridmem.packing import Packed
 from hybridmem.rendering import CLOSING, OPENING
-from hybridmem.types import Context, Format, Hit, Order
+from hybridmem.results import Context, Hit
+from hybridmem.types import Format, Order
 
 
 def blocks(markdown: str) -> list[str]:

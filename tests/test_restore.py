@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 
 from hybridmem import Change, Conflict, InvalidInput, Memory, NotFound
 from hybridmem.embed.hashing import HashingEmbedder
-from hybridmem.store import lexical, log, outbox, points, tree
+from hybridmem.store import lexical, log, outbox, points
+from hybridmem.store.paths import path_below
 from hybridmem.store.rebuild import rebuild
 from hybridmem.text import terms
 from tests.conftest import SteerableClock, configured
@@ -60,7 +61,7 @@ def indexes_follow(memory: Memory) -> None:
         ).fetchall()
         assert tx.execute("SELECT count(*) FROM embedding e WHERE piece = 0").fetchall() == [(len(embedded),)]
         for id, parent, path, depth, uid, length in rows:
-            assert path == tree.path_below("/" if parent is None else paths[parent], id)
+            assert path == path_below("/" if parent is None else paths[parent], id)
             assert depth == path.count("/") - 2
             if parent is None:
                 continue

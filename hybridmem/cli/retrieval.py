@@ -9,7 +9,7 @@ import typer
 
 from hybridmem.cli.options import Options, command, given_text
 from hybridmem.cli.output import Reply, cut, one_line, visible
-from hybridmem.types import SearchResult
+from hybridmem.results import SearchResult
 
 if TYPE_CHECKING:
     from rich.console import Console

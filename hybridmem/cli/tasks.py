@@ -1,4 +1,4 @@
-"""The commands of ``hybridmem task``: start, switch, update, finish, list, show."""
+"""The commands of ``hybridmem task``: start, switch, update, finish, claim, release, list, show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hybridmem.types import Node
 if TYPE_CHECKING:
     from rich.console import Console
 
-NAMES = ("start", "switch", "update", "finish", "list", "show")
+NAMES = ("start", "switch", "update", "finish", "claim", "release", "list", "show")
 #: How a status looks, in a UTF-8 terminal and in any other.
 SYMBOLS = {"open": ("○", "o"), "paused": ("◌", "-"), "done": ("✓", "+"), "failed": ("✗", "x")}
 STYLES = {"open": "cyan", "paused": "yellow", "done": "green", "failed": "red"}
@@ -24,19 +24,22 @@ STYLES = {"open": "cyan", "paused": "yellow", "done": "green", "failed": "red"}
 SHOWN = 50
 
 TaskId = Annotated[Optional[str], typer.Argument(metavar="[ID]", help="The id of a task; default: the active one.")]  # noqa: UP045
+Token = Annotated[Optional[int], typer.Option("--token", help="That of the claim, as task claim printed it.")]  # noqa: UP045
 NextStep = Annotated[Optional[str], typer.Option("--next-step", help="What comes next; resume tells it.")]  # noqa: UP045
 
 
 def register(app: typer.Typer) -> None:
     """Adds the group and its commands."""
     group = typer.Typer()
-    group_options(group, help="Start, switch, update, finish, list and show tasks.")
+    group_options(group, help="Start, switch, update, finish, claim, list and show tasks.")
     app.add_typer(group, name="task")
     commands: dict[str, Callable[..., Reply]] = {
         "start": start,
         "switch": switch,
         "update": update,
         "finish": finish,
+        "claim": claim,
+        "release": release,
         "list": list_,
         "show": show,
     }
@@ -79,13 +82,14 @@ def update(
     title: Annotated[Optional[str], typer.Option("--title", help="The new title.")] = None,  # noqa: UP045
     next_step: NextStep = None,
     status: Annotated[Optional[str], typer.Option("--status", help="open or paused.")] = None,  # noqa: UP045
+    token: Token = None,
 ) -> Reply:
     """Change a task.
 
     Tell the next step before you take it: a crash then loses nothing.
     """
     with options.open() as memory:
-        node = memory.update_task(id, title=title, next_step=next_step, status=status)
+        node = memory.update_task(id, title=title, next_step=next_step, status=status, token=token)
         index_if_many(memory)
     return node_reply(node, "updated")
 
@@ -95,12 +99,41 @@ def finish(
     id: TaskId = None,
     status: Annotated[str, typer.Option("--status", help="done or failed.")] = "done",
     outcome: Annotated[Optional[str], typer.Option("--outcome", help="Kept as an event under the task.")] = None,  # noqa: UP045
+    token: Token = None,
 ) -> Reply:
     """Finish a task; its nearest open ancestor task becomes active."""
     with options.open() as memory:
-        node = memory.finish_task(id, status=status, outcome=outcome)
+        node = memory.finish_task(id, status=status, outcome=outcome, token=token)
         index_if_many(memory)
     return node_reply(node, f"finished ({status})")
+
+
+def claim(
+    options: Options,
+    id: TaskId = None,
+    seconds: Annotated[float, typer.Option("--seconds", help="How long it lasts, up to a day.")] = 300.0,
+    token: Token = None,
+) -> Reply:
+    """Take a task for yourself alone for a time, or for longer with the token of your claim.
+
+    Nobody without the token can update, finish or claim it until then.
+    """
+    with options.open() as memory:
+        found = memory.claim_task(id, seconds=seconds, token=token, outlives=True)
+
+    def text(screen: Console) -> None:
+        screen.print(f"{found.task_id}  claimed until {found.until.isoformat(timespec='seconds')}, token {found.token}")
+
+    return Reply(found.to_dict(), text)
+
+
+def release(options: Options, id: TaskId = None, token: Token = None) -> Reply:
+    """Give a claimed task free again."""
+    with options.open() as memory:
+        released = memory.release_task(id, token=token)
+    return Reply(
+        {"released": released}, lambda screen: screen.print("released" if released else "nobody had claimed it")
+    )
 
 
 def list_(

@@ -6,22 +6,24 @@ killed, or somebody touched them), they are checked from outside before they are
 interpreter. What fails is moved aside, never deleted, and everything is queued again in the outbox.
 
 Chroma holds one vector per piece of a content (hybridmem.pieces), under the number that :func:`piece_id` makes of node
-and piece. That stays in this file: what comes out of it are nodes, each once.
+and piece (hybridmem.index.nodes): what comes out of here are nodes, each once.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
+from hybridmem import faults
 from hybridmem.errors import HybridMemError, IndexUnavailable
 from hybridmem.index import chroma, health
+from hybridmem.index.nodes import NodeIndex, nodes_of, piece_id
 from hybridmem.index.owner import OwnerLock
 from hybridmem.pieces import MOST
 from hybridmem.ports import Vectors
@@ -52,11 +54,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def piece_id(node_id: int, piece: int) -> int:
-    """The id of a piece in the vector index; ``piece`` is below hybridmem.pieces.MOST."""
-    return node_id * MOST + piece
-
-
 def share(directory: Path, user: object) -> Projection:
     """This process's projection of the store in ``directory``; give it back with :meth:`Projection.close`.
 
@@ -71,6 +68,13 @@ def share(directory: Path, user: object) -> Projection:
         return found
 
 
+def at_hand(directory: Path) -> Projection:
+    """The projection that this process has of a store, or one that is for looking only."""
+    with _registry_guard:
+        key = os.path.realpath(directory)
+        return _registry.get(key) or Projection(directory, key)
+
+
 class Projection:
     """Made by :func:`share` only. Safe to use from several threads; ``connections`` is the calling handle's."""
 
@@ -83,7 +87,7 @@ class Projection:
         self._key = key
         self._directory = directory / DIRECTORY
         self._lock = OwnerLock(directory / LOCK)
-        self._indexes: dict[str, _Index] = {}
+        self._indexes: dict[str, NodeIndex] = {}
         self._rebuilds = 0
         self._guard = threading.RLock()
 
@@ -109,14 +113,17 @@ class Projection:
                 for namespace in sorted({item.namespace for item in items}):
                     index = self._index(connections, namespace, model_key, dimension)
                     mine = [item for item in items if item.namespace == namespace]
+                    faults.point("index.before_upsert")
                     index.delete([item.node_id for item in mine if not item.live])
                     live = [item.node_id for item in mine if item.live and item.node_id in vectors]
                     index.replace({node_id: vectors[node_id] for node_id in live})
             except IndexUnavailable as error:
                 self._rebuild(connections, error)
                 return self.trouble is None
+            faults.point("index.after_upsert")
             with connections.write() as tx:
                 outbox.done(tx, [item.entry for item in items])
+            faults.point("index.after_outbox")
             return True
 
     def check(self, connections: Connections, model_key: str, dimension: int) -> None:
@@ -151,6 +158,52 @@ class Projection:
                 self._rebuild(connections, error)
                 raise
 
+    @contextmanager
+    def at_rest(self) -> Iterator[bool]:
+        """Nobody changes the index while this is held. False: another process has it, and may."""
+        with self._guard:
+            held = self._lock.held
+            try:
+                yield held or self._is_free()
+            finally:
+                if not held:
+                    self._lock.release()
+
+    def _is_free(self) -> bool:
+        """Takes the lock, unless nobody can: to look at an index must not make a lock file."""
+        try:
+            return not self._lock.exists or self._lock.acquire()
+        except IndexUnavailable:  # a read-only disk
+            return True
+
+    def replace(self, connections: Connections, build: Callable[[Path], None]) -> Path | None:
+        """Lets ``build`` make an index in a directory beside, and puts it in the place of this one.
+
+        :return: where the old files are now; None: there were none.
+        :raises IndexUnavailable: another process owns the index, or ``build`` failed; the old one is as it was.
+        """
+        with self._guard:
+            held = self._lock.held
+            self._close_indexes()
+            new = self._directory.with_name(f"{DIRECTORY}.new")
+            try:
+                if not self._lock.acquire():
+                    raise IndexUnavailable("another process has the vector index open; close it, then repair again")
+                shutil.rmtree(new, ignore_errors=True)  # one that was never finished
+                build(new)
+                with connections.write() as tx:
+                    points.set_setting(tx, FILES, None)
+                aside = health.move_aside(self._directory) if os.path.lexists(self._directory) else None
+                new.rename(self._directory)
+            except BaseException as error:
+                if not held:
+                    self._lock.release()
+                if isinstance(error, OSError):
+                    raise IndexUnavailable(f"the new vector index cannot be put in place: {error}") from error
+                raise
+            self.trouble, self._rebuilds = None, 0
+            return aside
+
     def close(self, connections: Connections, user: object) -> None:
         """Gives the share back; the last one closes Chroma and lets other processes have it."""
         with _registry_guard:
@@ -163,6 +216,7 @@ class Projection:
                 return
             try:
                 self._close_indexes()
+                faults.point("close.after_index")
                 with connections.write() as tx:
                     points.set_setting(tx, FILES, health.file_state(self._directory))
             except HybridMemError as error:
@@ -209,12 +263,12 @@ class Projection:
             return health.check_structure(self._directory) is None
         return health.healthy(self._directory, keep_open=self._lock.descriptors)
 
-    def _index(self, connections: Connections, namespace: int, model_key: str, dimension: int) -> _Index:
+    def _index(self, connections: Connections, namespace: int, model_key: str, dimension: int) -> NodeIndex:
         with connections.read() as tx:
             name = chroma.collection_name(points.namespaces(tx)[namespace], model_key)
         index = self._indexes.get(name)
         if index is None:
-            index = _Index(chroma.ChromaIndex(self._directory, name, dimension))
+            index = NodeIndex(chroma.ChromaIndex(self._directory, name, dimension))
             try:
                 self._reconcile(connections, namespace, index)
             except BaseException:
@@ -223,13 +277,13 @@ class Projection:
             self._indexes[name] = index  # only now, so that one whose agreement was not reached is opened again
         return index
 
-    def _reconcile(self, connections: Connections, namespace: int, index: _Index) -> None:
+    def _reconcile(self, connections: Connections, namespace: int, index: NodeIndex) -> None:
         """At opening, both ways: what it should hold and does not is queued; what it holds and should not goes."""
         held = index.read()
         with connections.write() as tx:
             counts = outbox.indexed(tx, namespace)
             wanted = {piece_id(node_id, piece) for node_id, count in counts.items() for piece in range(count)}
-            for node_id in _nodes(sorted(wanted - held)):
+            for node_id in nodes_of(sorted(wanted - held)):
                 outbox.queue(tx, namespace, node_id)
             waiting = outbox.pending_ids(tx, namespace)
         extra = {one for one in held - wanted if one // MOST not in waiting}
@@ -244,13 +298,16 @@ class Projection:
         if self._rebuilds > MAX_REBUILDS:
             self._give_up(f"the vector index broke {self._rebuilds} times: {error}")
             return
+        faults.point("rebuild.before_aside")
         try:
             aside = health.move_aside(self._directory) if self._directory.exists() else None
         except OSError as second:
             self._give_up(f"{error}; and it cannot be moved aside: {second}")
             return
+        faults.point("rebuild.after_aside")
         with connections.write() as tx:
             outbox.requeue_all(tx)
+        faults.point("rebuild.after_queue")
         logger.warning("rebuilding the vector index (%s)%s", error, f"; old files in {aside}" if aside else "")
 
     def _give_up(self, reason: str) -> None:
@@ -266,71 +323,6 @@ class Projection:
                 index.close()
         finally:
             chroma.abandon(self._directory)  # also what an interrupt left open: nobody else here uses the directory
-
-
-class _Index:
-    """The collection of a namespace in terms of nodes: each has one vector or more, and is found by any of them."""
-
-    def __init__(self, index: chroma.ChromaIndex) -> None:
-        self._index = index
-        # Node → how many vectors the collection holds of it, where that is more than one: few have.
-        self._counts: dict[int, int] = {}
-
-    def read(self) -> set[int]:
-        """Every piece in the collection. To be called once, before anything else."""
-        held = self._index.ids()
-        for one in held:
-            if one % MOST:
-                node_id = one // MOST
-                self._counts[node_id] = max(self._counts.get(node_id, 1), one % MOST + 1)
-        return held
-
-    def replace(self, vectors: dict[int, Vectors]) -> None:
-        """Nodes with all their vectors, (p, d) each; the pieces that a node has no more go."""
-        if not vectors:
-            return
-        self._index.delete(
-            [
-                piece_id(node_id, piece)
-                for node_id, rows in vectors.items()
-                for piece in range(len(rows), self._counts.get(node_id, 1))
-            ]
-        )
-        ids = [piece_id(node_id, piece) for node_id, rows in vectors.items() for piece in range(len(rows))]
-        self._index.upsert(ids, np.concatenate(list(vectors.values())))
-        for node_id, rows in vectors.items():
-            self._counts.pop(node_id, None)
-            if len(rows) > 1:
-                self._counts[node_id] = len(rows)
-
-    def delete(self, nodes: Iterable[int]) -> None:
-        """Removes nodes with all their vectors; unknown ones are ignored."""
-        nodes = list(nodes)
-        self.delete_pieces([piece_id(node, piece) for node in nodes for piece in range(self._counts.get(node, 1))])
-        for node in nodes:
-            self._counts.pop(node, None)
-
-    def delete_pieces(self, ids: Sequence[int]) -> None:
-        """Removes single vectors that no node should have."""
-        self._index.delete(ids)
-
-    def query(self, vector: Vectors, k: int) -> list[int]:
-        """The ``k`` nearest nodes, each once, in the order of their best pieces."""
-        most = k + sum(self._counts.values()) - len(self._counts)  # so many vectors always belong to k nodes
-        wanted = k
-        while True:
-            found = _nodes(self._index.query(vector, wanted)[0])
-            if len(found) >= k or wanted >= most:
-                return found[:k]
-            wanted = min(most, 2 * wanted)
-
-    def close(self) -> None:
-        self._index.close()
-
-
-def _nodes(pieces: Iterable[int]) -> list[int]:
-    """The nodes that pieces belong to, each once, in order."""
-    return list(dict.fromkeys(one // MOST for one in pieces))
 
 
 def _within(items: Sequence[outbox.Pending], counts: dict[int, int], limit: int) -> list[outbox.Pending]:

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
+from hybridmem import faults
 from hybridmem.store.rows import dump, from_micros, subtree_range
 from hybridmem.types import Operation, State
 
@@ -15,10 +16,12 @@ START = "sha256:" + "0" * 64
 #: Operations that change the node they name, where it hangs, and of its ancestors the time of the last activity.
 LOCAL = (
     "namespace", "add", "confirm", "update", "pin",
-    "task.start", "task.switch", "task.update", "task.finish", "task.import",
+    "task.claim", "task.release", "task.start", "task.switch", "task.update", "task.finish", "task.import",
 )  # fmt: skip
+#: Operations that change nothing of any node: who works on a task is no memory, and is not brought back.
+CLAIMS = frozenset({"task.claim", "task.release"})
 #: Operations that leave the version of their node as it is; every other raises it by one.
-KEEPS_VERSION = frozenset({"namespace", "add", "task.start", "task.switch", "task.import", "root"})
+KEEPS_VERSION = frozenset({"namespace", "add", "task.start", "task.switch", "task.import", "root", *CLAIMS})
 #: Operations that may move the active pointers of their agent, and say so under ``active``: who → [task, node].
 POINTING = frozenset({"add", "confirm", "task.start", "task.switch", "task.finish"})
 #: What an entry of an earlier version set without saying so.
@@ -28,10 +31,12 @@ _IMPLIED: dict[str, dict[str, Any]] = {"task.start": {"status": "open"}, "task.f
 STATE_CHANGES = ("forget", "restore_forgotten", "archive", "unarchive")
 #: Brings many nodes back to an earlier point: ``"nodes": [[id, {what is set}], …]``.
 RESTORE = "restore"
+#: What repair() has set of nodes, in the same words; and what it has mended besides.
+REPAIR = "repair"
 #: Operations that change more nodes than the one they name.
-MANY = (*STATE_CHANGES, RESTORE)
+MANY = (*STATE_CHANGES, RESTORE, REPAIR)
 #: Operations that are no activity of their nodes: a move is one of where it leads.
-QUIET = frozenset({"move", "task.switch", "task.import", "root", *MANY})
+QUIET = frozenset({"move", "task.switch", "task.import", "root", *MANY, *CLAIMS})
 #: Entries that are read at a time when one looks back.
 PAGE = 100
 _COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"
@@ -41,9 +46,9 @@ def effects(kind: str, uid: str | None, payload: dict[str, Any]) -> list[tuple[s
     """What an operation sets of which nodes, as values by name; none for one that is about no node."""
     if kind in STATE_CHANGES:
         return [(one, {"state": after, "version": version}) for one, _, after, version in payload["states"]]
-    if kind == RESTORE:
+    if kind in (RESTORE, REPAIR):
         return [(one, values) for one, values in payload["nodes"]]
-    return [] if uid is None else [(uid, _IMPLIED.get(kind, {}) | payload)]
+    return [] if uid is None or kind in CLAIMS else [(uid, _IMPLIED.get(kind, {}) | payload)]
 
 
 def moment(at: int, payload: dict[str, Any]) -> int:
@@ -72,6 +77,7 @@ def append(
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (namespace, sequence, kind, node_uid, agent, at, body, payload_hash, entry_hash),
     )
+    faults.point("log.after_row")
     return sequence
 
 

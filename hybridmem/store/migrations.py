@@ -13,7 +13,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 4
 
 migrations = Migrations("hybridmem")
 
@@ -28,6 +28,19 @@ def m001_first(db: sqlite_utils.Database) -> None:
 def m002_pieces(db: sqlite_utils.Database) -> None:
     """One embedding per piece of a content. What was embedded whole is embedded again, by whoever opens the store."""
     for statement in _PIECES:
+        db.execute(statement)
+
+
+@migrations()
+def m003_claims(db: sqlite_utils.Database) -> None:
+    """Who works on a task."""
+    db.execute(_CLAIMS)
+
+
+@migrations()
+def m004_places(db: sqlite_utils.Database) -> None:
+    """Decisions and tasks by where they hang: those below one task are found without reading all of the namespace."""
+    for statement in _PLACES:
         db.execute(statement)
 
 
@@ -177,4 +190,17 @@ _PIECES = (
     """INSERT INTO outbox (namespace_id, node_id)
         SELECT namespace_id, id FROM node
         WHERE state = 'live' AND parent_id IS NOT NULL AND id NOT IN (SELECT node_id FROM outbox)""",
+)
+
+_CLAIMS = """CREATE TABLE claim (
+    token INTEGER PRIMARY KEY AUTOINCREMENT,   -- rises with every claim, also after older ones are gone
+    node_id INTEGER NOT NULL UNIQUE REFERENCES node(id),
+    session_id INTEGER NOT NULL REFERENCES session(id),
+    outlives INTEGER NOT NULL CHECK (outlives IN (0, 1)), -- 1: whatever becomes of the run
+    until INTEGER NOT NULL
+) STRICT"""
+
+_PLACES = (
+    "CREATE INDEX node_decision_place ON node (namespace_id, path) WHERE type = 'decision'",
+    "CREATE INDEX node_task_place ON node (namespace_id, path) WHERE type = 'task'",
 )

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hybridmem.store import digest
-from hybridmem.store.connect import DATABASE_NAME, Connections
+from hybridmem.store.connect import Connections
 from hybridmem.store.derive import derive
+from hybridmem.store.directory import DATABASE_NAME
 from hybridmem.store.replay import replay
 
 

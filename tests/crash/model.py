@@ -11,13 +11,15 @@ from hybridmem import Memory, Node
 
 @dataclass
 class Expected:
-    """``nodes``: id → content, parent, version, type, status, next_step, pinned; in insertion order, root included."""
+    """``nodes``: id → content, parent, version, type, status, next_step, pinned, state; in insertion order, root
+    included. ``before``: the state of what is forgotten now before it was."""
 
     root: str
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     task: str | None = None
     node: str | None = None
     labels: list[str] = field(default_factory=list)
+    before: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, memory: Memory) -> Expected:
@@ -30,6 +32,12 @@ class Expected:
             task=point.active_task.id if point.active_task else None,
             node=point.active_node.id if point.active_node else None,
             labels=[found.label for found in reversed(memory.checkpoints()) if found.label],
+            before={
+                one: before
+                for operation in memory.operations()
+                if operation.kind == "forget"
+                for one, before, *_ in operation.payload["states"]
+            },
         )
 
     def copy(self) -> Expected:
@@ -42,6 +50,24 @@ class Expected:
                 return False
             one = self.nodes[one]["parent"]
         return True
+
+    def branch(self, one: str) -> list[str]:
+        return [other for other in self.nodes if self.below(other, one)]
+
+    def may_go(self, one: str) -> bool:
+        """Whether nothing at or below a node is protected from being forgotten."""
+        branch = [other for other in self.branch(one) if self.nodes[other]["state"] != "forgotten"]
+        if self.task in branch or any(self.nodes[other]["pinned"] for other in branch):
+            return False
+        if any(self.nodes[other]["status"] in ("open", "paused") for other in branch):
+            return False
+        return self.node is None or self.node == one or not self.below(self.node, one)
+
+    def changing(self, operation: str, id: str, subtree: bool) -> list[str]:
+        """Whose state an operation changes, in insertion order."""
+        takes = {"forget": ("live", "archived"), "archive": ("live",), "restore_forgotten": ("forgotten",)}
+        states = takes.get(operation, ("archived",))
+        return [one for one in (self.branch(id) if subtree else [id]) if self.nodes[one]["state"] in states]
 
     def place(self, parent: Any, batch: list[str] | None = None) -> str:
         """The id that a ``parent`` argument means."""
@@ -79,7 +105,7 @@ class Expected:
     def _new(self, one: str, content: str, parent: str, type: str, **more: Any) -> None:
         self.nodes[one] = {
             "content": content, "parent": parent, "version": 1, "type": type, "status": None, "next_step": None,
-            "pinned": False, **more,
+            "pinned": False, "state": "live", **more,
         }  # fmt: skip
 
     def _change(self, one: str, **values: Any) -> None:
@@ -100,7 +126,8 @@ class Expected:
     def _confirm(self, made: str | None, content: str, parent: str) -> None:
         """An exact repeat of a preference."""
         for one, node in self.nodes.items():
-            if (node["content"], node["parent"], node["type"]) == (content, parent, "preference"):
+            same = (node["content"], node["parent"], node["type"]) == (content, parent, "preference")
+            if same and node["state"] == "live":
                 self._change(one)
                 self.node = one
                 return
@@ -138,6 +165,29 @@ class Expected:
                 return
             above = self.nodes[above]["parent"]
 
+    def _forget(self, made: str | None, id: str, subtree: bool) -> None:
+        changed = self.changing("forget", id, subtree)
+        self.before.update((one, self.nodes[one]["state"]) for one in changed)
+        self._hide(changed, "forgotten")
+
+    def _archive(self, made: str | None, id: str, subtree: bool) -> None:
+        self._hide(self.changing("archive", id, subtree), "archived")
+
+    def _hide(self, changed: list[str], state: str) -> None:
+        for one in changed:
+            self._change(one, state=state)
+        if self.node in changed:
+            while self.nodes[str(self.node)]["state"] != "live":
+                self.node = self.nodes[str(self.node)]["parent"]
+
+    def _restore_forgotten(self, made: str | None, id: str, subtree: bool) -> None:
+        for one in self.changing("restore_forgotten", id, subtree):
+            self._change(one, state=self.before[one])
+
+    def _unarchive(self, made: str | None, id: str, subtree: bool) -> None:
+        for one in self.changing("unarchive", id, subtree):
+            self._change(one, state="live")
+
     def _checkpoint(self, made: str | None, label: str) -> None:
         self.labels.append(label)
 
@@ -151,4 +201,5 @@ def describe(node: Node) -> dict[str, Any]:
         "status": node.task.status if node.task else None,
         "next_step": node.task.next_step if node.task else None,
         "pinned": node.pinned,
+        "state": node.state,
     }

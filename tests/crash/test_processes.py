@@ -12,7 +12,7 @@ import pytest
 from hybridmem import InvalidInput, Memory, StoreBusy
 from hybridmem.index import OwnerLock
 
-from .helpers import CONFIG, QUIET, Child, check_database, check_vectors, said, until
+from .helpers import CONFIG, QUIET, Child, check_database, check_vectors, fill, said, until
 
 #: A process that adds memories with a token of its own each: store, name, how many.
 ADDER = """
@@ -280,3 +280,80 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return fields[0] != "Z"
+
+
+class TestForgettingInAnotherProcess:
+    """What one process forgets never comes back from another's search, whoever of them owns the index."""
+
+    @pytest.mark.parametrize("config", [QUIET, {**QUIET, "index": {"exact_limit": 10_000, "background": False}}])
+    @pytest.mark.parametrize("owner_forgets", [True, False])
+    def test_it_is_gone_at_once_and_back_at_once(
+        self, tmp_path: Path, config: dict[str, object], owner_forgets: bool
+    ) -> None:
+        """By its words and by its vector; the searching process has all of it in memory and in its index."""
+        contents = fill(tmp_path, 30)
+        with Child(OWNER if owner_forgets else FORGETTER, tmp_path) as other, Memory.open(tmp_path, config=config) as m:
+            assert other.hear() == "ready"
+            ids = {node.content: node.id for node in m.children()}
+            for number, content in enumerate(contents[:12]):
+                # Its own text is nearest to it by its vector, and the token is in no other.
+                for query in (content, f"marke{number}"):
+                    assert m.search(query, k=1)[0].id == ids[content]
+                assert ask(other, "forget", ids[content]) == ids[content]
+                for query in (content, f"marke{number}"):
+                    found = m.search(query, k=30)
+                    assert ids[content] not in {hit.id for hit in found}
+                    assert ids[content] not in {hit.id for hit in m.context(query).hits}
+                assert len(m.search(content, k=5)) == 5, "its place is taken by what is live"
+                if number % 3 == 0:
+                    ask(other, "restore_forgotten", ids[content])
+                    best = m.search(content, k=1)[0]
+                    assert best.id == ids[content]
+                    assert best.score_details.vector is not None
+        with Memory.open(tmp_path, config=QUIET) as m:
+            assert m.flush() == 0
+        kept = set(ids.values()) - {ids[one] for number, one in enumerate(contents[:12]) if number % 3}
+        assert kept == check_database(tmp_path).keys() & set(ids.values())
+        check_vectors(tmp_path)
+
+    def test_while_others_forget_and_bring_back_nothing_forgotten_is_ever_found(self, tmp_path: Path) -> None:
+        """Three processes at once: two that forget for good, one that searches all the time. A search that begins after
+        somebody has said that a memory is forgotten does not find it."""
+        contents = fill(tmp_path, 60)
+        with Memory.open(tmp_path, config=CONFIG) as m:
+            ids = [node.id for node in m.children() if node.content in contents]
+            with (
+                Child(FORGET_ALL, tmp_path, json.dumps(ids[0:40:2])) as one,
+                Child(FORGET_ALL, tmp_path, json.dumps(ids[1:40:2])) as two,
+            ):
+                start_at_once(one, two)
+                gone: set[str] = set()
+                for number in range(20):
+                    gone |= {one.hear(), two.hear()}
+                    for query in (contents[number], "发票 invoice refund 停机窗口", f"marke{number}"):
+                        assert gone.isdisjoint(hit.id for hit in m.search(query, k=60))
+                assert one.end() == two.end() == []
+            assert len(gone) == 40
+            assert {hit.id for hit in m.search("发票 order refund migration 停机窗口 marke", k=60)} == set(ids[40:])
+            until(lambda: m.flush() == 0)
+        assert len(check_database(tmp_path)) == 20
+        check_vectors(tmp_path)
+
+
+FORGETTER = """
+    memory = Memory.open(sys.argv[1], config=QUIET)
+    say("ready")
+    while True:
+        request = json.loads(sys.stdin.readline())
+        say(getattr(memory, request[0])(*request[1:]).id)
+"""
+
+FORGET_ALL = """
+    with Memory.open(sys.argv[1], config=QUIET) as memory:
+        say("ready")
+        wait()
+        for id in json.loads(sys.argv[2]):
+            memory.forget(id)
+            say(id)
+            memory.search("发票", k=3)
+"""

@@ -42,6 +42,9 @@ CONFIG = {
 }
 
 
+KINDS = ("event", "fact", "note", "decision", "preference")
+
+
 class Writer:
     def __init__(self, memory: Memory, notes: int, seed: int) -> None:
         self.memory = memory
@@ -54,7 +57,8 @@ class Writer:
     def step(self) -> None:
         kinds = {
             "add": 40, "add_many": 14, "update": 12, "move": 8, "pin": 2, "confirm": 4, "start_task": 6,
-            "update_task": 7, "switch_task": 3, "finish_task": 4, "checkpoint": 2, "search": 2,
+            "update_task": 7, "switch_task": 3, "finish_task": 4, "checkpoint": 2, "search": 2, "forget": 6,
+            "archive": 2, "restore_forgotten": 4, "unarchive": 1,
         }  # fmt: skip
         operation = self.random.choices(list(kinds), list(kinds.values()))[0]
         given = getattr(self, f"_{operation}")()
@@ -72,6 +76,10 @@ class Writer:
             return None, None
         if operation == "checkpoint":
             self.memory.checkpoint(given["label"])
+            return None, None
+        if operation in ("forget", "archive", "restore_forgotten", "unarchive"):
+            change = getattr(self.memory, operation)(**given)
+            assert sorted(change.ids) == sorted(self.expected.changing(operation, **given))
             return None, None
         if operation == "confirm":
             node = self.memory.add(**given, type="preference")
@@ -93,13 +101,14 @@ class Writer:
     def _id(self) -> str:
         return f"id-{self.seed}-{self.number}"
 
-    def _one(self, *types: str) -> str | None:
-        found = [one for one, node in self.expected.nodes.items() if node["type"] in types]
+    def _one(self, *types: str, state: str = "live") -> str | None:
+        nodes = self.expected.nodes
+        found = [one for one, node in nodes.items() if node["type"] in types and node["state"] == state]
         return self.random.choice(found[-60:]) if found else None
 
     def _add(self) -> dict[str, Any]:
         content = self._text()
-        kind = self.random.choice(("event", "fact", "note", "decision", "preference"))
+        kind = self.random.choice(KINDS)
         parent = self.random.choice(("task", "node", "root", self._one("note", "event", "fact") or "task"))
         return {"content": content, "id": self._id(), "type": kind, "parent": parent}
 
@@ -136,7 +145,8 @@ class Writer:
     def _task(self, *, active: bool) -> str | None:
         if active:
             return self.expected.task
-        found = [one for one, node in self.expected.nodes.items() if node["status"] == "open"]
+        nodes = self.expected.nodes.items()
+        found = [one for one, node in nodes if (node["status"], node["state"]) == ("open", "live")]
         return self.random.choice(found) if found else None
 
     def _start_task(self) -> dict[str, Any]:
@@ -158,6 +168,23 @@ class Writer:
     def _checkpoint(self) -> dict[str, Any]:
         return {"label": f"检查点 {self._text()}"}
 
+    def _forget(self) -> dict[str, Any] | None:
+        one = self._one(*KINDS)
+        return {"id": one, "subtree": True} if one and self.expected.may_go(one) else None
+
+    def _archive(self) -> dict[str, Any] | None:
+        return self._forget()
+
+    def _restore_forgotten(self) -> dict[str, Any] | None:
+        one = self._one(*KINDS, state="forgotten")
+        if one is None or self.expected.nodes[self.expected.nodes[one]["parent"]]["state"] == "forgotten":
+            return None
+        return {"id": one, "subtree": self.random.random() < 0.5}
+
+    def _unarchive(self) -> dict[str, Any] | None:
+        one = self._one(*KINDS, state="archived")
+        return one and {"id": one, "subtree": self.random.random() < 0.5}  # type: ignore[return-value]
+
     def _search(self) -> None:
         self.memory.search(self.random.choice(WORDS), k=3)
 
@@ -165,10 +192,15 @@ class Writer:
 def write(store: str, notes: str, seed: str) -> None:
     descriptor = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     memory = Memory.open(store, config=CONFIG)
-    print("open", flush=True)
+    say("open")
     writer = Writer(memory, descriptor, int(seed))
     while True:
         writer.step()
+
+
+def say(word: str) -> None:
+    """One line in one write: two processes share this stdout, and print() may write the end of a line by itself."""
+    os.write(1, (word + "\n").encode())
 
 
 def main() -> None:
@@ -178,9 +210,9 @@ def main() -> None:
         child = os.fork()
         if not child:
             write(*json.loads(line))
-        print(child, flush=True)
+        say(str(child))
         os.waitpid(child, 0)
-        print("gone", flush=True)
+        say("gone")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@ it, and what the store keeps twice (paths, depth, counters, lexical index, outbo
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +15,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from verified import assert_verified
 
 from hybridmem import InvalidInput, Memory
 from hybridmem.embed.hashing import HashingEmbedder
-from hybridmem.store import lexical, log, outbox, points, tree
-from hybridmem.text import terms
+from stateful.clock import Steps
 from stateful.expected import Expected
+from stateful.kept import check_kept_twice, has_terms
 
 SPACES = (("acme",), ("acme", "张三"))
 #: Few and short, so that exact repeats are common.
@@ -45,19 +44,6 @@ METADATA = st.dictionaries(
 )
 UNITS = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 POSITION = st.integers(0, 10**6)
-
-
-class Steps:
-    """Time that moves by a minute with every look, or stands still."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 7, 2, tzinfo=timezone.utc)
-        self.moving = True
-
-    def now(self) -> datetime:
-        if self.moving:
-            self.time += timedelta(seconds=1)
-        return self.time
 
 
 class StoreEqualsPlainDict(RuleBasedStateMachine):
@@ -84,6 +70,14 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
         self.models = [Expected(memory.root().id) for memory in self.opened]
 
     def teardown(self) -> None:
+        """What verify() recomputes agrees at the end of every run; it takes too long for every step."""
+        try:
+            for memory in self.opened:
+                assert_verified(memory)
+        finally:
+            self.close()
+
+    def close(self) -> None:
         for memory in self.opened:
             memory.close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -101,7 +95,8 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
             id = self.pick(space, parent) or model.root
             return id, id
         if parent == "decision":
-            below = [id for id, v in model.nodes.items() if v["type"] == "decision" and task in model.chain(id)]
+            decisions = [id for id, v in model.nodes.items() if (v["type"], v["state"]) == ("decision", "live")]
+            below = [id for id in decisions if task in model.chain(id)]
             return parent, below[-1] if below else task
         return parent, {"task": task, "root": model.root, "node": model.node or task}[parent]
 
@@ -121,9 +116,17 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
             model.nodes[node.id] = {
                 "parent": parent, "type": type, "value": content, "importance": given["importance"],
                 "confidence": given["confidence"], "metadata": given["metadata"], "pinned": False, "uses": 0,
-                "version": 1, "status": None, "step": None,
+                "version": 1, "status": None, "step": None, "state": "live",
             }  # fmt: skip
         model.node = node.id
+
+    def is_refused(self, space: int, id: str, verb: str, *given: Any, **named: Any) -> bool:
+        """Whether a node is forgotten; then the verb must refuse to change it."""
+        if self.models[space].state(id) != "forgotten":
+            return False
+        with pytest.raises(InvalidInput, match=r"id: .* is forgotten"):
+            getattr(self.opened[space], verb)(id, *given, **named)
+        return True
 
     # Rules
 
@@ -135,6 +138,10 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
     def add(self, space: int, content: Any, type: str, parent: Any, i: float, c: float, metadata: Any) -> None:
         given = {"content": content, "type": type, "importance": i, "confidence": c, "metadata": metadata}
         passed, meant = self.placed(space, parent)
+        if self.models[space].state(meant) == "forgotten":
+            with pytest.raises(InvalidInput, match=r"parent: .* is forgotten"):
+                self.opened[space].add(**given, parent=passed)
+            return
         node = self.opened[space].add(**given, parent=passed)
         self.stored(space, node, meant, given)
 
@@ -164,6 +171,8 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
         id = self.pick(space, which)
         if id is None or (content is None and metadata is None and i is None):
             return
+        if self.is_refused(space, id, "update", content=content, metadata=metadata, importance=i):
+            return
         values = self.models[space].nodes[id]
         node = self.opened[space].update(
             id, content=content, metadata=metadata, importance=i, expected_version=values["version"]
@@ -187,6 +196,12 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
         if id is None:
             return
         passed, meant = self.placed(space, parent)
+        if self.is_refused(space, id, "move", passed):
+            return
+        if model.state(meant) == "forgotten":
+            with pytest.raises(InvalidInput, match=r"parent: .* is forgotten"):
+                self.opened[space].move(id, passed)
+            return
         if meant == id or id in (model.chain(meant) if meant != model.root else []):
             with pytest.raises(InvalidInput, match="loop"):
                 self.opened[space].move(id, passed)
@@ -198,7 +213,7 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
     @rule(space=spaces, which=POSITION, pinned=st.booleans())
     def pin(self, space: int, which: int, pinned: bool) -> None:
         id = self.pick(space, which)
-        if id is not None:
+        if id is not None and not self.is_refused(space, id, "pin", pinned):
             self.opened[space].pin(id, pinned)
             self.models[space].nodes[id]["pinned"] = pinned
             self.models[space].nodes[id]["version"] += 1
@@ -210,14 +225,14 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
         model.nodes[node.id] = {
             "parent": (model.task or model.root) if below else model.root, "type": "task", "value": title,
             "importance": 0.8, "confidence": 0.7, "metadata": {}, "pinned": False, "uses": 0, "version": 1,
-            "status": "open", "step": step,
+            "status": "open", "step": step, "state": "live",
         }  # fmt: skip
         model.task = model.node = node.id
 
     @rule(space=spaces, which=POSITION)
     def switch_task(self, space: int, which: int) -> None:
         id = self.pick(space, which, tasks=True)
-        if id is None:
+        if id is None or self.is_refused(space, id, "switch_task"):
             return
         values = self.models[space].nodes[id]
         if values["status"] in ("done", "failed"):
@@ -234,6 +249,8 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
     def update_task(self, space: int, which: int, step: str | None, status: str | None, title: str | None) -> None:
         id = self.pick(space, which, tasks=True)
         if id is None or (step is None and status is None and title is None):
+            return
+        if self.is_refused(space, id, "update_task", next_step=step, status=status, title=title):
             return
         values = self.models[space].nodes[id]
         self.opened[space].update_task(id, next_step=step, status=status, title=title)
@@ -254,11 +271,52 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
             [event] = [child for child in self.opened[space].children(id) if child.id not in model.nodes]
             model.nodes[event.id] = {
                 "parent": id, "type": "event", "value": outcome, "importance": 0.5, "confidence": 0.7, "metadata": {},
-                "pinned": False, "uses": 0, "version": 1, "status": None, "step": None,
+                "pinned": False, "uses": 0, "version": 1, "status": None, "step": None, "state": "live",
             }  # fmt: skip
         model.nodes[id].update(status=status, step=None, version=node.version)
         above = [one for one in model.chain(id) if one != model.root and model.nodes[one]["status"] == "open"]
         model.task, model.node = (above[0] if above else None), id
+
+    @rule(space=spaces, which=POSITION, kind=st.sampled_from(["forget", "forget", "archive"]), subtree=st.booleans())
+    def forget_or_archive(self, space: int, which: int, kind: str, subtree: bool) -> None:
+        id, model = self.pick(space, which), self.models[space]
+        if id is None:
+            return
+        takes = ("live",) if kind == "archive" else ("live", "archived")
+        chosen = model.branch(id, *takes)
+        verb = getattr(self.opened[space], kind)
+        if not subtree and id in chosen and len(chosen) > 1:
+            with pytest.raises(InvalidInput, match="subtree: "):
+                verb(id, subtree=False)
+            return
+        chosen = chosen if subtree else [one for one in chosen if one == id]
+        if any(model.is_protected(one, kind) for one in chosen):
+            with pytest.raises(InvalidInput, match=r"nothing was (forgotten|archived)"):
+                verb(id, subtree=subtree)
+            return
+        assert list(verb(id, subtree=subtree, dry_run=True).ids) == chosen
+        assert list(verb(id, subtree=subtree).ids) == chosen
+        for one in chosen:
+            model.give(one, "forgotten" if kind == "forget" else "archived")
+        if model.node in chosen:
+            model.node = next(one for one in model.chain(model.node) if model.state(one) == "live")
+
+    @rule(space=spaces, which=POSITION, kind=st.sampled_from(["restore_forgotten", "unarchive"]), subtree=st.booleans())
+    def bring_back(self, space: int, which: int, kind: str, subtree: bool) -> None:
+        id, model = self.pick(space, which), self.models[space]
+        if id is None:
+            return
+        verb = getattr(self.opened[space], kind)
+        above = [one for one in model.chain(id) if model.state(one) == "forgotten"]
+        if above:
+            with pytest.raises(InvalidInput, match=f"hangs below '{above[-1]}'"):
+                verb(id, subtree=subtree)
+            return
+        chosen = model.branch(id, "forgotten" if kind == "restore_forgotten" else "archived")
+        chosen = chosen if subtree else [one for one in chosen if one == id]
+        assert list(verb(id, subtree=subtree).ids) == chosen
+        for one in chosen:
+            model.give(one, model.before[one] if kind == "restore_forgotten" else "live")
 
     @rule(space=spaces)
     def checkpoint(self, space: int) -> None:
@@ -276,9 +334,12 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
         """Also embeds what waits."""
         model = self.models[space]
         with_it = {id for id, values in model.nodes.items() if values["value"] == content}
+        live = {id for id in model.nodes if model.state(id) == "live"}
         found = {hit.id for hit in self.opened[space].search(content, 100)}
-        assert found <= set(model.nodes)
-        assert with_it <= found
+        assert found <= live, "what is forgotten or archived is never found"
+        assert with_it & live <= found
+        asked = {hit.id for hit in self.opened[space].search(content, 100, states=["forgotten", "archived"])}
+        assert with_it - live <= asked <= model.nodes.keys() - live
 
     @precondition(lambda self: any(model.nodes for model in self.models))
     @rule(space=spaces)
@@ -286,7 +347,8 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
         assert self.opened[space].flush() == 0
         for memory, model in zip(self.opened, self.models, strict=True):
             stats = memory.stats()
-            assert (stats.vectors, stats.pending, stats.stuck) == (len(model.nodes), 0, ())
+            assert (stats.pending, stats.stuck) == (0, ())
+            assert stats.by_state.get("live", 0) <= stats.vectors <= stats.nodes == len(model.nodes)
 
     @precondition(lambda self: any(model.nodes for model in self.models))
     @rule()
@@ -309,13 +371,15 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
                     "parent": node.parent_id, "type": node.type, "value": node.value, "importance": node.importance,
                     "confidence": pytest.approx(node.confidence), "metadata": node.metadata, "pinned": node.pinned,
                     "uses": node.uses, "version": node.version, "status": task.status if task else None,
-                    "step": task.next_step if task else None,
+                    "step": task.next_step if task else None, "state": node.state,
                 } == values  # fmt: skip
                 assert type(node.value) is type(values["value"])
                 assert node.depth == len(model.chain(node.id))
                 assert node.active_at >= node.created_at
             for id in (model.root, *model.nodes):
-                assert [child.id for child in memory.children(id)] == model.children(id)
+                assert [child.id for child in memory.children(id)] == model.children(id, "live")
+                above = model.chain(id)[:1]
+                assert model.state(id) == "forgotten" or model.state(above[0] if above else id) != "forgotten"
 
     @invariant()
     def the_pointers_are_the_models(self) -> None:
@@ -327,42 +391,12 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
 
     @invariant()
     def what_is_kept_twice_agrees(self) -> None:
+        terms_kept = 0
         for memory, model in zip(self.opened, self.models, strict=True):
-            space = memory._workspace.id
-            with memory._workspace.read() as tx:
-                assert log.broken_at(tx, space) is None
-                assert points.node_count(tx, space) == len(model.nodes)
-                rows = tx.execute(
-                    "SELECT id, parent_id, path, depth, uid, terms FROM node WHERE namespace_id = ?", (space,)
-                ).fetchall()
-                by_id = {row[0]: row for row in rows}
-                waiting = outbox.pending_ids(tx, space)
-                embedded = {
-                    row[0]
-                    for row in tx.execute(
-                        """SELECT e.node_id FROM embedding e JOIN node n ON n.id = e.node_id
-                        AND n.revision_id = e.revision_id WHERE e.namespace_id = ?""",
-                        (space,),
-                    )
-                }
-                for id, parent, path, depth, uid, length in rows:
-                    above = by_id[parent][2] if parent is not None else "/"
-                    assert path == above + tree._segment(id)
-                    assert depth == path.count("/") - 2
-                    if parent is None:
-                        continue
-                    value = memory.get(uid).content
-                    assert lexical.indexed(tx, id) == terms(value)
-                    assert length == len(terms(value))
-                    assert id in waiting | embedded
-                assert tx.execute("SELECT count(*) FROM lexical").fetchone()[0] == sum(
-                    1 for one in self.models for values in one.nodes.values() if terms_of(values["value"])
-                )
-
-
-def terms_of(value: Any) -> bool:
-    """Whether a content has terms at all."""
-    return bool(terms(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+            check_kept_twice(memory, model)
+            terms_kept += sum(has_terms(values["value"]) for values in model.nodes.values())
+        with self.opened[0]._workspace.read() as tx:
+            assert tx.execute("SELECT count(*) FROM lexical").fetchone()[0] == terms_kept
 
 
 TestStoreEqualsPlainDict = pytest.mark.filterwarnings("error")(StoreEqualsPlainDict.TestCase)
