@@ -9,8 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hybridmem.backup_restore import restore_backup
     from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
     from hybridmem.config import Config
+    from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
         ConfigError,
         Conflict,
@@ -28,15 +30,18 @@ if TYPE_CHECKING:
         StoreTooNew,
         TaskClaimed,
     )
+    from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
     from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
     from hybridmem.types import (
+        Backup,
         Checkpoint,
         Claim,
         ImportReport,
         Node,
         Operation,
         ReembedReport,
+        RestoredBackup,
         ResumePoint,
         StateChange,
         Stats,
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Backup",
     "Change",
     "Checkpoint",
     "Claim",
@@ -55,6 +61,7 @@ __all__ = [
     "Context",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "Finding",
     "HistoryEntry",
     "Hit",
     "HybridMemError",
@@ -67,8 +74,10 @@ __all__ = [
     "NotFound",
     "Operation",
     "ReembedReport",
+    "Report",
     "RerankerUnavailable",
     "RestoreReport",
+    "RestoredBackup",
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
@@ -82,12 +91,15 @@ __all__ = [
     "Task",
     "TaskClaimed",
     "__version__",
+    "repair",
+    "restore_backup",
+    "verify",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
-    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.config",
-    "hybridmem.memory",
+    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.findings",
+    "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
 )  # fmt: skip
 
 

@@ -157,6 +157,8 @@ class ContextConfig(Section):
 class CheckpointConfig(Section):
     every_operations: int = Field(default=100, ge=0)
     every_seconds: float = Field(default=300.0, ge=0.0)
+    backup_every_hours: float = Field(default=0.0, ge=0.0)
+    keep_backups: int = Field(default=5, ge=0)
 
 
 class Config(Section):

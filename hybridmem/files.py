@@ -8,17 +8,14 @@ Chat: a list of ``{"role", "content"}`` or an object with such a list under ``me
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sqlite3
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from hybridmem import inputs
-from hybridmem.errors import InvalidInput, NotFound, StoreFull
+from hybridmem import faults, inputs
+from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.records import (
     Record,
     from_chat,
@@ -29,7 +26,9 @@ from hybridmem.records import (
     to_record,
     to_tree_node,
 )
+from hybridmem.replacing import replace_file
 from hybridmem.store import points, tree
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.types import ROOT_TYPE, TASK_TYPE, ImportReport
@@ -48,8 +47,8 @@ def export(workspace: Workspace, file: Path, format: str) -> int:
     :raises InvalidInput: an unknown format. StoreFull: the file cannot be written.
     """
     inputs.one_of("format", format, EXPORT_FORMATS)
-    with workspace.read() as tx, _replacing(file) as out:
-        return _write_lines(tx, workspace, out) if format == "jsonl" else _write_tree(tx, workspace, out)
+    with workspace.read() as tx:
+        return replace_file(file, lambda path: _write(tx, workspace, path, format))
 
 
 def import_(workspace: Workspace, writer: Writer, file: Path, format: str, parent: Parent) -> ImportReport:
@@ -108,6 +107,7 @@ class _Importer:
                 added += 1
             if record.id is not None:
                 self._keys[record.id] = key
+            faults.point("import.after_record")
         tree.touch(tx, self._moments)
         active = self._point(pointers, empty)
         if added or active:
@@ -215,12 +215,17 @@ class _Importer:
 
     def _enclosing_task(self, key: Key) -> Key | None:
         """The nearest open task at or above a node: what was active where only the active node is known."""
-        for node_id in reversed(tree.path_ids(key.path)):
+        for node_id in reversed(path_ids(key.path)):
             found = tree.by_id(self._tx, node_id)
             task = points.task(self._tx, found)
             if task is not None and task[0] == "open":
                 return found
         return None
+
+
+def _write(tx: sqlite3.Connection, workspace: Workspace, file: Path, format: str) -> int:
+    with file.open("w", encoding="utf-8", newline="\n") as out:
+        return _write_lines(tx, workspace, out) if format == "jsonl" else _write_tree(tx, workspace, out)
 
 
 def _write_lines(tx: sqlite3.Connection, workspace: Workspace, out: TextIO) -> int:
@@ -290,31 +295,3 @@ def _detect(text: str, file: Path) -> str:
         f"{file}: the format is not recognised; expected hybridmem JSON Lines, a tree with 'root_id' and 'nodes', or "
         "chat messages with 'role' and 'content'; name it with format="
     )
-
-
-@contextlib.contextmanager
-def _replacing(file: Path) -> Iterator[TextIO]:
-    """A file that takes the place of ``file`` only when it is written and on disk; a symbolic link stays one.
-
-    :raises InvalidInput: the target is a directory, a device or the like, or its directory does not exist.
-    """
-    target = Path(os.path.realpath(file))
-    if target.exists() and not target.is_file():
-        raise InvalidInput(f"file: {file} is not a regular file; name one that can be replaced")
-    if not target.parent.is_dir():
-        raise InvalidInput(f"file: the directory {target.parent} does not exist")
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise StoreFull(f"{file}: cannot be written: {error.strerror}") from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        raise StoreFull(f"{file}: cannot be written: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -13,13 +13,18 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
+from hybridmem import faults
 from hybridmem.config import EmbeddingConfig
 from hybridmem.embed.model import Model
 from hybridmem.embed.texts import embed_texts
 from hybridmem.errors import EmbeddingUnavailable, HybridMemError, IndexUnavailable, StoreClosed
 from hybridmem.index import shared
+from hybridmem.index.rebuild import build
+from hybridmem.index.served import Served
 from hybridmem.index.server import Server
 from hybridmem.pieces import pieces
 from hybridmem.ports import Vectors
@@ -66,6 +71,8 @@ class Indexer:
         piece_overlap: int = DEFAULTS.piece_overlap,
         server: Server | None = None,
     ) -> None:
+        #: What the thread does when nothing waits; it is told how to ask whether the thread is to end.
+        self.chore: Callable[[Callable[[], bool]], None] | None = None
         self._connections = connections
         self._model = model
         self._batch_size = batch_size
@@ -139,6 +146,21 @@ class Indexer:
         with self._connections.read() as tx:
             return outbox.waiting(tx) + (0 if self._shared is None else self._shared.left)
 
+    def rebuild(self) -> Path | None:
+        """Makes the vector index anew from the vectors in SQLite, beside the old one, and puts it in its place.
+
+        :return: where the old files are now; None: there were none.
+        :raises IndexUnavailable: another process owns the index, or Chroma cannot be used; nothing has changed.
+        """
+        recorded = self._model.recorded()
+        if recorded is None:
+            raise IndexUnavailable("nothing is embedded yet")
+        files = self._vectors()
+        if isinstance(files, Served):
+            raise IndexUnavailable("the vectors are on a server, which is brought into agreement whenever it is used")
+        make = partial(build, self._connections, recorded.key, recorded.identity.dimension)
+        return files.replace(self._connections, recorded.key, make)
+
     def embed_pending(self, namespace: int, limit: int) -> None:
         """Embeds waiting nodes of a namespace now, so that a search sees them; leaves Chroma alone.
 
@@ -180,6 +202,8 @@ class Indexer:
             self._wake.clear()
             try:
                 busy = self._round()
+                if not busy and self.chore is not None:
+                    self.chore(self._stopping.is_set)
             except StoreClosed:
                 return
             except HybridMemError as error:  # the store is busy or full: the work waits in the outbox
@@ -253,9 +277,11 @@ class Indexer:
         if not portion:
             return False
         embedder, recorded = self._model.get()
+        faults.point("index.before_embedding")
         texts = [text for _, parts in portion for text in parts]
         found = embed_texts(embedder, texts, recorded.identity.dimension)
         start = 0
+        faults.point("index.before_keeping")
         with self._connections.write() as tx:
             if not self._model.is_current(tx, recorded):
                 return True  # these are of a model that the store has no more
@@ -267,6 +293,7 @@ class Indexer:
                 else:
                     outbox.failed(tx, item.entry, reason)
                 start = end
+        faults.point("index.after_keeping")
         return True
 
     def _note(self, error: Exception) -> None:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from hybridmem import config as configuration
-from hybridmem import files, inputs, observe
+from hybridmem import faults, files, inputs, observe
 from hybridmem.config import Config
 from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
@@ -47,6 +47,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
         """Not for users: call :meth:`open`."""
         TreeVerbs.__init__(self, workspace, indexer)
         RecoveryVerbs.__init__(self, workspace, indexer)
+        indexer.chore = self._backups.make_if_due
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         self._closed = False
@@ -277,7 +278,9 @@ class Memory(TreeVerbs, RecoveryVerbs):
             return
         try:
             self._closed = True
+            faults.point("close.before_index")
             self._indexer.close(self.config.index.close_wait_seconds)
+            faults.point("close.before_session")
             if workspace.session is not None:
                 with workspace.connections.write() as tx:
                     points.close_session(tx, workspace.session, workspace.now(), resumed=workspace.resumed)

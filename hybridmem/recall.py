@@ -28,6 +28,7 @@ from hybridmem.ranking import Postings, Question, Signals
 from hybridmem.results import Context, Hit, Located, ScoreDetails, SearchResult
 from hybridmem.store import models, outbox, rewind, tree
 from hybridmem.store.past import Past
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import clean_text, query_terms
@@ -39,6 +40,8 @@ logger = logging.getLogger("hybridmem")
 FORMATS = ("text", "markdown", "messages", "json")
 #: How many located subtrees a trace tells of.
 TRACED = 10
+#: Memories without a vector that a warning counts; there may be more.
+COUNTED = 1_000
 #: With diversity: how many of the best are looked at for each hit that is wanted.
 CANDIDATES = 5
 
@@ -245,10 +248,11 @@ class Recall:
             warnings.append(f"what was written last is found by its words only: {error}")
             return
         with self._workspace.read() as tx:
-            left = outbox.without_vector(tx, self._workspace.id)
+            left = outbox.without_vector(tx, self._workspace.id, COUNTED)
         if left:
+            more = " or more" if left == COUNTED else ""
             warnings.append(
-                f"{left} memories have no vector yet and are found by their words and in the tree only; "
+                f"{left}{more} memories have no vector yet and are found by their words and in the tree only; "
                 "flush() (hybridmem index) makes the vectors"
             )
 
@@ -291,7 +295,7 @@ class Recall:
         """root → active task; the root alone if there is none. As it is, or as it was."""
         then = self._past(tx, as_of)
         source: Source = tree if then is None else then
-        ids = tree.path_ids((self._locator.active_task(tx, then) or self._workspace.root(tx)).path)
+        ids = path_ids((self._locator.active_task(tx, then) or self._workspace.root(tx)).path)
         nodes = source.nodes(tx, ids)
         return [nodes[one] for one in ids]
 

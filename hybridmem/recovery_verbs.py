@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from hybridmem import doctor
+from hybridmem.backup import Backups
 from hybridmem.changes import HistoryEntry, RestoreReport
+from hybridmem.findings import Report
 from hybridmem.history import history
 from hybridmem.indexing import Indexer
 from hybridmem.recover import Recovery
 from hybridmem.restore import Restoring
 from hybridmem.store.workspace import Workspace
-from hybridmem.types import Checkpoint, Operation, ResumePoint
+from hybridmem.types import Backup, Checkpoint, Operation, ResumePoint
 
 
 class RecoveryVerbs:
@@ -19,19 +26,81 @@ class RecoveryVerbs:
         self._indexer = indexer
         self._recovery = Recovery(workspace)
         self._restoring = Restoring(workspace)
+        self._backups = Backups(workspace)
 
-    def checkpoint(self, label: str | None = None) -> Checkpoint:
-        """Marks this point in the log. Task changes, every N operations and every M seconds do so by themselves."""
-        return self._recovery.checkpoint(label)
+    def checkpoint(self, label: str | None = None, *, backup: bool = False) -> Checkpoint:
+        """Marks this point in the log. Task changes, every N operations and every M seconds do so by themselves.
+
+        :param backup: also make a backup file in ``checkpoints/``, with the label, as :meth:`backup` does; the
+            checkpoint is in it. If that fails, the checkpoint is there without one, and the error says why.
+        """
+        made = self._recovery.checkpoint(label)
+        return replace(made, backup=self._backups.make(None, label, checkpoint=made).path) if backup else made
 
     def checkpoints(self) -> list[Checkpoint]:
         """All of them, newest first."""
-        return self._recovery.checkpoints()
+        return self._backups.attached(self._recovery.checkpoints())
+
+    def backup(
+        self,
+        file: str | Path | None = None,
+        *,
+        label: str | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Backup:
+        """Copies the whole store, every namespace of it, into one file, as it is at this moment.
+
+        Others may go on writing: nobody waits for it, and it waits for nobody. The file is on disk, was opened, read
+        whole and compared with what was copied before it gets its name; restore_backup() makes a store of it again.
+        Vectors are in it, Chroma's files are not: they are rebuilt. Mode 0600; nothing in it is encrypted.
+
+        :param file: where to; replaced if it is there. None: a new file in ``checkpoints/`` of the store, named by
+            number and time; of those without a label the newest checkpoint.keep_backups are kept.
+        :param label: says what it is good for, and keeps it until you remove it.
+        :param progress: called now and then with the pages copied and the pages in all; to raise in it ends the backup.
+        :raises StoreFull: no room, or the place cannot be written. StoreDamaged: the copy is not sound, which means
+            that the store is not either. StoreBusy: another backup is being made. No file is left then, and earlier
+            backups are as they were. InvalidInput: the file is a database in use, or a bad label.
+        """
+        return self._backups.make(file, label, progress)
+
+    def backups(self, *, verify: bool = False) -> list[Backup]:
+        """The backup files in ``checkpoints/`` of the store, newest first. A damaged one is listed with its problem.
+
+        :param verify: read each one whole and check it, about a second for every 300 MB; else only what is at its
+            head, which finds a file that is cut off or not ours, but not a few wrong bytes.
+        """
+        return self._backups.listed(verify=verify)
 
     def resume(self) -> ResumePoint:
         """Everything to go on with: active task and path, next step, decisions, what happened since the last
         checkpoint, and whether the last run of this agent was interrupted."""
         return self._recovery.resume()
+
+    def verify(self, *, replay: bool = False) -> Report:
+        """Recomputes all that can be recomputed about this namespace, and compares; changes nothing.
+
+        The tree (root, parents, loops, paths, counter), the log (chain, checkpoints, every memory in it), what is
+        derived from contents (lexical index, hashes), tasks and active pointers, vectors in SQLite and in Chroma, both
+        ways; and SQLite's own check of the file. Nothing is told of other namespaces: ``hybridmem.verify(path)`` and
+        ``hybridmem doctor`` look at all of a store, also at one that cannot be opened.
+
+        :param replay: also rebuild the tree from the log and compare every field; see :func:`hybridmem.verify`.
+        :return: ``report.ok``, ``report.findings`` (each with the number, the first ids and what to do) and counts.
+            Memories that wait for their vector are counted as pending, and are no fault.
+        """
+        self._workspace.connections.check()
+        return doctor.verify(self._workspace.directory, namespace=self._workspace.namespace, replay=replay)
+
+    def repair(self) -> Report:
+        """Mends what :meth:`verify` finds in this namespace; see :func:`hybridmem.repair` for all of a store.
+
+        :return: ``mended`` says what it found and mended, ``findings`` what is left and what to do about it; ``aside``
+            where damaged files of the vector index are now: nothing is deleted.
+        """
+        before = self.verify()
+        workspace = self._workspace
+        return doctor.mend(workspace.write, self._indexer, workspace.agent, workspace.now(), before)
 
     def operations(self, since: int = 0) -> list[Operation]:
         """The log after sequence number ``since``, oldest first."""

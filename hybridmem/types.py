@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 Namespace = tuple[str, ...]
@@ -134,7 +135,7 @@ class Checkpoint:
     """A point in the log. ``decision_path`` holds the ids of the decisions under the active task, oldest first.
 
     ``digest`` is the hash of the operation log up to ``sequence``, which determines every node as it was then;
-    ``nodes`` counts them (root excluded).
+    ``nodes`` counts them (root excluded). ``backup`` is the backup file made with it, as long as that is there.
     """
 
     id: int
@@ -148,6 +149,49 @@ class Checkpoint:
     decision_path: tuple[str, ...]
     nodes: int
     digest: str
+    backup: Path | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return jsonable(asdict(self))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup file: all of a store, as it was at one moment.
+
+    ``number`` counts the files in ``checkpoints/`` of the store, 1, 2, 3 …; None for a file elsewhere. ``at`` is when
+    it was made, ``bytes`` its size. ``nodes`` (the root excluded) and ``sequence`` (the last operation) are those of
+    the namespace that asks; both 0 if that was not there. ``label`` is None also if it was given in another namespace.
+    ``verified``: the call that returned this has read all of the file and found it whole. ``problem`` says what is
+    wrong with a damaged file, None: nothing that was seen.
+    """
+
+    path: Path
+    number: int | None
+    label: str | None
+    at: datetime
+    bytes: int
+    nodes: int
+    sequence: int
+    verified: bool
+    problem: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return jsonable(asdict(self))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredBackup:
+    """What restore_backup has done: which file became the store in ``directory``, and how much it holds: nodes of all
+    namespaces (roots excluded), and of how many. ``made_at``: when the backup was made; None for a file that does not
+    say. ``aside`` is where the store lies that was there before; None: there was none."""
+
+    path: Path
+    directory: Path
+    made_at: datetime | None
+    nodes: int
+    namespaces: int
+    aside: Path | None
 
     def to_dict(self) -> dict[str, Any]:
         return jsonable(asdict(self))  # type: ignore[no-any-return]
@@ -260,9 +304,11 @@ class ReembedReport:
 
 
 def jsonable(value: Any) -> Any:
-    """Datetimes to ISO 8601 with offset, tuples to lists, all the way down."""
+    """Datetimes to ISO 8601 with offset, tuples to lists, paths to text, all the way down."""
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, dict):
         return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -22,7 +22,7 @@ from eval.bench.planted import PROJECTS, VERSION, Planted, PlantedEmbedder
 from eval.bench.rivals import FilteredChroma
 from hybridmem import Memory
 from hybridmem.errors import HybridMemError
-from hybridmem.store.connect import DATABASE_NAME
+from hybridmem.store.directory import DATABASE_NAME
 from hybridmem.store.migrations import SCHEMA_VERSION
 
 _BATCH = 1_000

@@ -1,7 +1,7 @@
 """The program ``hybridmem``: its commands put together, and every way it can end turned into one exit code.
 
-0 success; the ``exit_code`` of the error (see hybridmem.errors); 2 also for wrong usage; 130 and 143 when stopped by
-Ctrl-C or SIGTERM; 141 when the reader of stdout went away; 1 for anything that should not happen.
+0 success; the ``exit_code`` of the error (see hybridmem.errors) or of the reply; 2 also for wrong usage; 130 and 143
+when stopped by Ctrl-C or SIGTERM; 141 when the reader of stdout went away; 1 for anything that should not happen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,20 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from hybridmem.cli import demo, files, forgetting, memories, output, past, recovery, retrieval, tasks, tree
+from hybridmem.cli import (
+    backups,
+    demo,
+    doctor,
+    files,
+    forgetting,
+    memories,
+    output,
+    past,
+    recovery,
+    retrieval,
+    tasks,
+    tree,
+)
 from hybridmem.cli.options import group_options
 from hybridmem.cli.output import Reply
 from hybridmem.errors import HybridMemError
@@ -31,7 +44,8 @@ HELP = "Memory for long-running AI agents: a weighted tree in SQLite, embeddings
 EPILOG = (
     "Exit codes: 0 success, also of an empty search; 2 usage or a wrong value; 3 configuration; 4 not found; "
     "5 store busy; 6 version conflict; 7 store damaged; 8 no embedding model; 9 no vector index; 10 store full or "
-    "read-only; 12 no reranker; 130 Ctrl-C; 141 closed pipe; 143 SIGTERM; 1 anything else."
+    "read-only; 12 no reranker; 13 doctor has found something; 130 Ctrl-C; 141 closed pipe; 143 SIGTERM; "
+    "1 anything else."
 )
 
 
@@ -78,7 +92,7 @@ def build() -> typer.Typer:
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and end.")
     ]
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
-    for part in (demo, memories, tasks, retrieval, tree, forgetting, recovery, past, files):
+    for part in (demo, memories, tasks, retrieval, tree, forgetting, recovery, past, backups, doctor, files):
         part.register(app)
     return app
 
@@ -114,7 +128,7 @@ def _run(given: list[str]) -> int:
             result = _invoke(given)
         if isinstance(result, Reply):
             output.send(result, _as_json)
-            return 0
+            return result.exit_code
         return result if isinstance(result, int) else 0
     except Stopped as stop:
         return _fail(stop.name, stop.message, stop.exit_code)

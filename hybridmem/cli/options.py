@@ -111,6 +111,11 @@ class Options:
     def path(self) -> Path:
         return Path(_chosen(self.store, "HYBRIDMEM_STORE", DEFAULT_STORE))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The namespace."""
+        return tuple(_chosen(self.namespace, "HYBRIDMEM_NAMESPACE", "default").split("/"))
+
     def configuration(self, **defaults: Any) -> Config:
         """The effective configuration.
 
@@ -134,16 +139,16 @@ class Options:
         :raises NotFound: one is not there and ``create`` is False; nothing is made.
         """
         from hybridmem.memory import Memory
+        from hybridmem.store.swap import is_pending
 
         settings = self.configuration(index__background=False)
-        namespace = tuple(_chosen(self.namespace, "HYBRIDMEM_NAMESPACE", "default").split("/"))
         agent = _chosen(self.agent, "HYBRIDMEM_AGENT", "default")
-        if not create and not (self.path / DATABASE).is_file():
+        if not create and not (self.path / DATABASE).is_file() and not is_pending(self.path):
             raise NotFound(
                 f"there is no store at {self.path}; name one with --store PATH or HYBRIDMEM_STORE, or create it by "
                 f"writing: hybridmem add 'text' --store {self.path}"
             )
-        return Memory.open(self.path, namespace=namespace, agent=agent, config=settings, create=create)
+        return Memory.open(self.path, namespace=self.names, agent=agent, config=settings, create=create)
 
 
 def command(app: typer.Typer, name: str) -> Callable[[Callable[..., Reply]], Callable[..., Reply]]:

@@ -26,15 +26,20 @@ _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a command hands back: ``data`` for ``--json``, ``show`` for people, ``warnings`` for stderr."""
+    """What a command hands back: ``data`` for ``--json``, ``show`` for people, ``warnings`` for stderr.
+
+    ``exit_code`` is not 0 where the command did its work and what it has to say is bad news; ``data`` then says
+    ``"ok": false`` itself.
+    """
 
     data: Mapping[str, Any]
     show: Callable[[Console], None]
     warnings: Sequence[str] = ()
+    exit_code: int = 0
 
 
 def send(reply: Reply, as_json: bool) -> None:
-    """Prints a reply that succeeded; with ``as_json`` as the one document on stdout."""
+    """Prints a reply; with ``as_json`` as the one document on stdout."""
     if as_json:
         send_json({"ok": True, **reply.data})
         return

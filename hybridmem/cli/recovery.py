@@ -39,6 +39,9 @@ def checkpoint(
     options: Options,
     label: Annotated[Optional[str], typer.Argument(metavar="[LABEL]", help="A name for this point.")] = None,  # noqa: UP045
     listed: Annotated[bool, typer.Option("--list", help="Show the checkpoints, newest first, and write none.")] = False,
+    backup: Annotated[
+        bool, typer.Option("--backup", help="Make a backup file with it, see: hybridmem backup.")
+    ] = False,
 ) -> Reply:
     """Mark this point in the log.
 
@@ -46,8 +49,10 @@ def checkpoint(
     """
     if listed and label is not None:
         raise InvalidInput("checkpoint: give a label or --list, not both")
+    if listed and backup:
+        raise InvalidInput("checkpoint: give --backup or --list, not both")
     with options.open(create=not listed) as memory:
-        found = memory.checkpoints() if listed else [memory.checkpoint(label)]
+        found = memory.checkpoints() if listed else [memory.checkpoint(label, backup=backup)]
 
     def text(screen: Console) -> None:
         for item in found:
@@ -99,7 +104,8 @@ def _last_run(point: dict[str, Any]) -> str:
 def _print_checkpoint(screen: Console, item: Checkpoint) -> None:
     screen.print(
         f"checkpoint {item.id:>4}  operation {item.sequence:>6}  {item.nodes:>6} memories  "
-        f"{item.at.isoformat(timespec='seconds')}  {one_line(_name(item.to_dict()))}",
+        f"{item.at.isoformat(timespec='seconds')}  {one_line(_name(item.to_dict()))}"
+        f"{f'  backup {one_line(item.backup.name)}' if item.backup else ''}",
         soft_wrap=True,
     )
 

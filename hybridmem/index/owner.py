@@ -39,6 +39,11 @@ class OwnerLock:
         return self._key is not None and self._process == os.getpid()
 
     @property
+    def exists(self) -> bool:
+        """Whether anybody has ever taken it."""
+        return self._path.exists()
+
+    @property
     def users(self) -> int:
         """How many OwnerLocks of this process share the lock that this one holds; 0 if it holds none."""
         with _lock:

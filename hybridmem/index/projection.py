@@ -9,10 +9,14 @@ interpreter. What fails is moved aside, never deleted, and everything is queued 
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from hybridmem import faults
 from hybridmem.errors import HybridMemError, IndexUnavailable
 from hybridmem.index import chroma, chroma_import, health
 from hybridmem.index.nodes import NodeIndex, batch, reconcile
@@ -77,12 +81,15 @@ class Projection:
                 if not work.items or not self._own(connections, model_key):
                     return False
                 for namespace in work.namespaces:
+                    faults.point("index.before_upsert")
                     work.apply(namespace, self._index(connections, namespace, model_key, dimension))
             except IndexUnavailable as error:
                 self._rebuild(connections, error)
                 return self.trouble is None
+            faults.point("index.after_upsert")
             with connections.write() as tx:
                 outbox.done(tx, [item.entry for item in work.items])
+            faults.point("index.after_outbox")
             return True
 
     def check(self, connections: Connections, model_key: str, dimension: int) -> None:
@@ -117,6 +124,57 @@ class Projection:
                 self._rebuild(connections, error)
                 raise
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._indexes)
+
+    @contextmanager
+    def at_rest(self) -> Iterator[bool]:
+        """Nobody changes the index while this is held. False: another process has it, and may."""
+        with self._guard:
+            held = self._lock.held
+            try:
+                yield held or self._is_free()
+            finally:
+                if not held:
+                    self._lock.release()
+
+    def _is_free(self) -> bool:
+        """Takes the lock, unless nobody can: to look at an index must not make a lock file."""
+        try:
+            return not self._lock.exists or self._lock.acquire()
+        except IndexUnavailable:  # a read-only disk
+            return True
+
+    def replace(self, connections: Connections, model_key: str, build: Callable[[Path], None]) -> Path | None:
+        """Lets ``build`` make an index in a directory beside, and puts it in the place of this one.
+
+        :return: where the old files are now; None: there were none.
+        :raises IndexUnavailable: another process owns the index, or ``build`` failed; the old one is as it was.
+        """
+        with self._guard:
+            held = self._lock.held
+            self._close_indexes()
+            new = self._directory.with_name(f"{DIRECTORY}.new")
+            try:
+                if not self._lock.acquire():
+                    raise IndexUnavailable("another process has the vector index open; close it, then repair again")
+                shutil.rmtree(new, ignore_errors=True)  # one that was never finished
+                build(new)
+                with connections.write() as tx:
+                    points.set_setting(tx, FILES, None)
+                    points.set_setting(tx, PLACE, [None, model_key])
+                aside = health.move_aside(self._directory) if os.path.lexists(self._directory) else None
+                new.rename(self._directory)
+            except BaseException as error:
+                if not held:
+                    self._lock.release()
+                if isinstance(error, OSError):
+                    raise IndexUnavailable(f"the new vector index cannot be put in place: {error}") from error
+                raise
+            self.trouble, self._rebuilds, self._model = None, 0, model_key
+            return aside
+
     def close(self, connections: Connections) -> None:
         """Closes Chroma and lets other processes have it."""
         with self._guard:
@@ -124,6 +182,7 @@ class Projection:
                 return
             try:
                 self._close_indexes()
+                faults.point("close.after_index")
                 with connections.write() as tx:
                     points.set_setting(tx, FILES, health.file_state(self._directory))
             except HybridMemError as error:
@@ -203,13 +262,16 @@ class Projection:
         if self._rebuilds > MAX_REBUILDS:
             self._give_up(f"the vector index broke {self._rebuilds} times: {error}")
             return
+        faults.point("rebuild.before_aside")
         try:
             aside = health.move_aside(self._directory) if self._directory.exists() else None
         except OSError as second:
             self._give_up(f"{error}; and it cannot be moved aside: {second}")
             return
+        faults.point("rebuild.after_aside")
         with connections.write() as tx:
             outbox.requeue_all(tx)
+        faults.point("rebuild.after_queue")
         logger.warning("rebuilding the vector index (%s)%s", error, f"; old files in {aside}" if aside else "")
 
     def _give_up(self, reason: str) -> None:

@@ -52,6 +52,13 @@ def share(directory: Path, server: Server | None, user: object) -> Vectors:
         return found
 
 
+def at_hand(directory: Path) -> Projection:
+    """The files of a store as this process has them, or for looking only."""
+    with _guard:
+        found, _ = _registry.get(os.path.realpath(directory)) or (None, None)
+        return found if isinstance(found, Projection) else Projection(directory)
+
+
 def give_back(directory: Path, connections: Connections, user: object) -> None:
     """Ends the share of a user; the last one closes the index and lets other processes have it."""
     with _guard:

@@ -23,9 +23,9 @@ from types import FrameType, TracebackType
 
 import sqlite_utils
 
+from hybridmem import faults
 from hybridmem.errors import (
     HybridMemError,
-    InvalidInput,
     NotFound,
     StoreBusy,
     StoreClosed,
@@ -33,9 +33,9 @@ from hybridmem.errors import (
     StoreFull,
     StoreTooNew,
 )
+from hybridmem.store import swap
+from hybridmem.store.directory import DATABASE_NAME, NOT_A_DATABASE, make_private, refuse_foreign
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migrations
-
-DATABASE_NAME = "tree.db"
 
 
 @dataclass(slots=True)
@@ -73,10 +73,17 @@ class Connections:
         self._writer = threading.RLock()
         self._closed = False
         if create:
-            _make_private(directory)
-        elif not self.database.exists():
+            make_private(directory)
+        elif not self.database.exists() and not swap.is_pending(directory):
             raise NotFound(f"path: there is no store at {directory}; writing to it makes one")
-        self._prepare()
+        #: Says that the store is open here, see hybridmem.store.swap.
+        self._entered = swap.marker(directory)
+        try:
+            swap.enter(directory, self._entered, busy_timeout)
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     def check(self) -> None:
         """:raises StoreClosed: after close(), or in a forked child: SQLite connections must not cross a fork."""
@@ -113,9 +120,17 @@ class Connections:
             return
         with self._guard:
             held, self._all = self._all, []
-        for one in held:
-            with one.lock:
-                one.conn.close()
+        try:
+            for one in held:
+                with one.lock:
+                    one.conn.close()
+        finally:
+            self._entered.release()
+
+    def separate(self) -> sqlite3.Connection:
+        """A connection beside those of the threads, which sees what is committed; the caller closes it."""
+        self.check()
+        return self._connect()
 
     def _mine(self) -> _Held:
         """What this thread holds; its connection is opened the first time."""
@@ -151,29 +166,30 @@ class Connections:
 
     def _prepare(self) -> None:
         """Brings a new or older store to the current schema; refuses what is not ours or comes from the future."""
-        _refuse_foreign(self.database)
+        refuse_foreign(self.database)
         conn = self._mine().conn
         with translated(self.directory, self._busy_timeout):
             application, version = (
                 conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
             )
+            mode = conn.execute("PRAGMA journal_mode").fetchone()[0]
             tables = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and application != APPLICATION_ID:
-            self.close()
             raise StoreDamaged(f"{self.database}: is an SQLite file, but not a hybridmem store")
         if version > SCHEMA_VERSION:
-            self.close()
             raise StoreTooNew(
                 f"{self.database}: has schema version {version}, this hybridmem knows {SCHEMA_VERSION}; upgrade it"
             )
+        if mode != "wal":  # new, or a backup
+            self._use_wal(conn)
         if version == SCHEMA_VERSION:
             return
-        self._use_wal(conn)
         # Inside one immediate transaction, so that two processes that open a new store at once do not both migrate.
         with self.write():
             migrations.apply(sqlite_utils.Database(conn, execute_plugins=False))
             conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             conn.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            faults.point("migration.before_commit")
 
     def _use_wal(self, conn: sqlite3.Connection) -> None:
         """Switching the journal mode does not honour the busy timeout, so the wait is here."""
@@ -245,16 +261,23 @@ class Transaction:
         self._held, self._caller, held.transaction = held, caller, self
         held.lock.acquire()
         connections.check()  # it may have been closed meanwhile
-        if self._writing and not connections._writer.acquire(timeout=max(connections._busy_timeout, 0.001)):
+        if not self._writing:
+            held.conn.execute("BEGIN")
+            return held.conn
+        faults.point("write.before_begin")
+        if not connections._writer.acquire(timeout=max(connections._busy_timeout, 0.001)):
             raise connections._busy()
-        held.conn.execute("BEGIN IMMEDIATE" if self._writing else "BEGIN")
+        held.conn.execute("BEGIN IMMEDIATE")
+        faults.point("write.after_begin")
         return held.conn
 
     def _commit(self) -> None:
         if self._held is None or self._held.transaction is not self:
             raise HybridMemError(f"{self._connections.directory}: the transaction was given up; nothing was written")
+        faults.point("write.before_commit")
         self._committing = True
         self._held.conn.execute("COMMIT")
+        faults.point("write.after_commit")
 
     @property
     def _is_undone(self) -> bool:
@@ -325,7 +348,9 @@ def translate(error: sqlite3.Error, directory: Path, busy_timeout: float) -> Hyb
             f"{directory}: cannot be written ({text}); nothing was stored. Free space or mend the permissions, "
             "then try again"
         )
-    if "malformed" in text or "not a database" in text or "no such table" in text:
+    if "not a database" in text:
+        return StoreDamaged(f"{directory / DATABASE_NAME}: {NOT_A_DATABASE}")
+    if "malformed" in text or "no such table" in text:
         return StoreDamaged(f"{directory / DATABASE_NAME}: {text}")
     return HybridMemError(f"{directory}: SQLite says: {text}")
 
@@ -346,35 +371,3 @@ def _nested(directory: Path) -> StoreBusy:
 
 def closed(directory: Path) -> StoreClosed:
     return StoreClosed(f"{directory}: this handle is closed; open the store again")
-
-
-def _refuse_foreign(database: Path) -> None:
-    """SQLite takes a short file of anything for an empty database, and would overwrite it."""
-    try:
-        with database.open("rb") as file:
-            head = file.read(16)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StoreFull(f"{database}: cannot be read: {error}") from error
-    if (
-        not head
-        and (database.parent / "vectors").exists()
-        and not _has_bytes(database.with_name(database.name + "-wal"))
-    ):
-        raise StoreDamaged(f"{database}: is empty, but the store has been in use; restore it from a copy")
-    if head and head != b"SQLite format 3\0":
-        raise StoreDamaged(f"{database}: is not an SQLite database; move it away, or restore it from a copy")
-
-
-def _has_bytes(file: Path) -> bool:
-    return file.exists() and file.stat().st_size > 0
-
-
-def _make_private(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, mode=0o700, exist_ok=True)  # another process may be making it too
-    except FileExistsError:
-        raise InvalidInput(f"path: {directory} is a file; a store is a directory") from None
-    except OSError as error:
-        raise StoreFull(f"{directory}: the store directory cannot be made: {error}") from error

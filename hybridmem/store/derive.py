@@ -25,7 +25,8 @@ def derive(source: sqlite3.Connection, tx: sqlite3.Connection, ids: Iterable[int
 
     :param source: a store with the same internal ids; its embeddings are taken where they are of the same revision.
     """
-    left = iter(ids)
+    waiting = tx.execute("SELECT node_id FROM outbox").fetchall()  # the source may have embedded them since
+    left = iter(sorted({*ids, *(row[0] for row in waiting)}))
     while page := list(islice(left, PAGE)):
         _index(tx, page)
         _embed(source, tx, page)

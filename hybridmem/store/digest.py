@@ -44,9 +44,16 @@ def digests(tx: sqlite3.Connection) -> dict[Namespace, str]:
     return {names[number]: "sha256:" + one.hexdigest() for number, one in hashes.items()}
 
 
-def differences(live: sqlite3.Connection, replayed: sqlite3.Connection, limit: int = 20) -> list[str]:
-    """What two stores disagree on, in words, at most ``limit`` of them: which node, which field, from what to what."""
-    here, there = covered(live), covered(replayed)
+def differences(
+    live: sqlite3.Connection, replayed: sqlite3.Connection, limit: int = 20, *, only: Namespace | None = None
+) -> list[str]:
+    """What two stores disagree on, in words, at most ``limit`` of them: which node, which field, from what to what.
+
+    :param only: look at this namespace alone.
+    """
+    here, there = (
+        {names: rows for names, rows in covered(tx).items() if only in (None, names)} for tx in (live, replayed)
+    )
     found = [
         f"{'/'.join(names)}: the log has this namespace, the store does not" for names in there if names not in here
     ]

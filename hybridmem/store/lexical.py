@@ -73,3 +73,17 @@ def indexed(tx: sqlite3.Connection, node_id: int) -> list[str]:
     """The indexed terms of a node, for checks."""
     row = tx.execute("SELECT terms FROM lexical WHERE rowid = ?", (node_id,)).fetchone()
     return [term.split(":", 1)[1] for term in row[0].split(" ")] if row else []
+
+
+def remove_strays(tx: sqlite3.Connection, namespace: int | None) -> None:
+    """Removes the entries of nodes that are not there, in one namespace or (None) in all."""
+    tx.execute(
+        """DELETE FROM lexical WHERE rowid IN (SELECT rowid FROM lexical
+        WHERE rowid NOT IN (SELECT id FROM node) AND (? IS NULL OR substr(terms, 1, ?) = ?))""",
+        (namespace, len(f"{namespace}:"), f"{namespace}:"),
+    )
+
+
+def rebuild(tx: sqlite3.Connection) -> None:
+    """Makes all postings again from the entries."""
+    tx.execute("INSERT INTO lexical (lexical) VALUES ('rebuild')")

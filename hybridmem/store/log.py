@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
+from hybridmem import faults
 from hybridmem.store.rows import dump, from_micros, subtree_range
 from hybridmem.types import Operation, State
 
@@ -30,8 +31,10 @@ _IMPLIED: dict[str, dict[str, Any]] = {"task.start": {"status": "open"}, "task.f
 STATE_CHANGES = ("forget", "restore_forgotten", "archive", "unarchive")
 #: Brings many nodes back to an earlier point: ``"nodes": [[id, {what is set}], …]``.
 RESTORE = "restore"
+#: What repair() has set of nodes, in the same words; and what it has mended besides.
+REPAIR = "repair"
 #: Operations that change more nodes than the one they name.
-MANY = (*STATE_CHANGES, RESTORE)
+MANY = (*STATE_CHANGES, RESTORE, REPAIR)
 #: Operations that are no activity of their nodes: a move is one of where it leads.
 QUIET = frozenset({"move", "task.switch", "task.import", "root", *MANY, *CLAIMS})
 #: Entries that are read at a time when one looks back.
@@ -43,7 +46,7 @@ def effects(kind: str, uid: str | None, payload: dict[str, Any]) -> list[tuple[s
     """What an operation sets of which nodes, as values by name; none for one that is about no node."""
     if kind in STATE_CHANGES:
         return [(one, {"state": after, "version": version}) for one, _, after, version in payload["states"]]
-    if kind == RESTORE:
+    if kind in (RESTORE, REPAIR):
         return [(one, values) for one, values in payload["nodes"]]
     return [] if uid is None or kind in CLAIMS else [(uid, _IMPLIED.get(kind, {}) | payload)]
 
@@ -74,6 +77,7 @@ def append(
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (namespace, sequence, kind, node_uid, agent, at, body, payload_hash, entry_hash),
     )
+    faults.point("log.after_row")
     return sequence
 
 

@@ -38,7 +38,14 @@ def m003_claims(db: sqlite_utils.Database) -> None:
 
 
 @migrations()
-def m004_next_model(db: sqlite_utils.Database) -> None:
+def m004_places(db: sqlite_utils.Database) -> None:
+    """Decisions and tasks by where they hang: those below one task are found without reading all of the namespace."""
+    for statement in _PLACES:
+        db.execute(statement)
+
+
+@migrations()
+def m005_next_model(db: sqlite_utils.Database) -> None:
     """Where the vectors of another embedding model are gathered until they are complete, see hybridmem.store.models."""
     for statement in _NEXT_MODEL:
         db.execute(statement)
@@ -199,6 +206,11 @@ _CLAIMS = """CREATE TABLE claim (
     outlives INTEGER NOT NULL CHECK (outlives IN (0, 1)), -- 1: whatever becomes of the run
     until INTEGER NOT NULL
 ) STRICT"""
+
+_PLACES = (
+    "CREATE INDEX node_decision_place ON node (namespace_id, path) WHERE type = 'decision'",
+    "CREATE INDEX node_task_place ON node (namespace_id, path) WHERE type = 'task'",
+)
 
 _NEXT_MODEL = (
     """CREATE TABLE embedding_next (

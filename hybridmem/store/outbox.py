@@ -120,13 +120,16 @@ def waiting(tx: sqlite3.Connection, namespace: int | None = None) -> int:
     return int(row[0])
 
 
-def without_vector(tx: sqlite3.Connection, namespace: int) -> int:
-    """How many live nodes of a namespace wait for their vector, not counting those that failed."""
+def without_vector(tx: sqlite3.Connection, namespace: int, most: int) -> int:
+    """How many live nodes of a namespace wait for their vector, not counting those that failed, nor further than
+    ``most``: a search asks this each time, and after an import very many wait."""
     row = tx.execute(
-        """SELECT count(*) FROM outbox o JOIN node n ON n.id = o.node_id
-        LEFT JOIN embedding e ON e.node_id = n.id AND e.revision_id = n.revision_id
-        WHERE o.namespace_id = ? AND o.reason IS NULL AND n.state = 'live' AND e.id IS NULL""",
-        (namespace,),
+        """SELECT count(*) FROM (
+            SELECT 1 FROM outbox o JOIN node n ON n.id = o.node_id
+            LEFT JOIN embedding e ON e.node_id = n.id AND e.revision_id = n.revision_id
+            WHERE o.namespace_id = ? AND o.reason IS NULL AND n.state = 'live' AND e.id IS NULL LIMIT ?
+        )""",
+        (namespace, most),
     ).fetchone()
     return int(row[0])
 

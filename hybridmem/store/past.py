@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hybridmem.store import tree
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, from_micros, subtree_range
 from hybridmem.text import terms
 from hybridmem.types import TASK_TYPE, Node, State, Task
@@ -123,9 +124,12 @@ class Past:
         return {one: node.content[:characters] for one, node in self.nodes(tx, ids).items()}
 
     def titles(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        chains = {one: tree.path_ids(self._by_id[one].path)[1:-1] for one in ids if one in self._by_id}
+        chains = {one: path_ids(self._by_id[one].path)[1:-1] for one in ids if one in self._by_id}
         named = self.nodes(tx, sorted({one for chain in chains.values() for one in chain}))
-        return {one: tuple(tree.title(named[above].content) for above in chain) for one, chain in chains.items()}
+        return {
+            one: tuple(tree.title(named[above].content) for above in chain if above in named)
+            for one, chain in chains.items()
+        }
 
     def metadata(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         changed = {one: self._revisions.get(self._by_id[one].revision_id) for one in ids if one in self._by_id}
@@ -140,9 +144,10 @@ class Past:
         content, structured, metadata = self._revisions.get(
             row.revision_id, (now.content, now.structured, now.metadata)
         )
+        above = None if row.parent_id is None else self._by_id.get(row.parent_id)  # put there by hand, it may be later
         return replace(
             now,
-            parent_id=None if row.parent_id is None else self._by_id[row.parent_id].uid,
+            parent_id=above.uid if above else None,
             type=row.type,
             content=content,
             structured=structured,

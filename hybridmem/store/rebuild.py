@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hybridmem.store import digest
-from hybridmem.store.connect import DATABASE_NAME, Connections
+from hybridmem.store.connect import Connections
 from hybridmem.store.derive import derive
+from hybridmem.store.directory import DATABASE_NAME
 from hybridmem.store.replay import replay
 
 
@@ -53,7 +54,7 @@ def rebuild(source: Path, backup: Path | None, target: Path, *, searchable: bool
                 with new.write() as tx:
                     done = replay(live, tx)
                     if searchable:
-                        derive(live, tx, sorted(done.changed))
+                        derive(live, tx, done.changed)
                 with new.read() as replayed:
                     digests = digest.digest(live), digest.digest(replayed)
                     differing = digests[0] != digests[1]

@@ -36,6 +36,12 @@ SUCCESSES = {
     "resume": ("resume",),
     "checkpoint": ("checkpoint", "提交之前"),
     "checkpoint --list": ("checkpoint", "--list"),
+    "checkpoint --backup": ("checkpoint", "提交之前", "--backup"),
+    "backup": ("backup", "--label", "提交之前"),
+    "backups": ("backups", "--verify"),
+    "restore-backup": ("restore-backup", "taken.db", "new 新"),
+    "doctor": ("doctor",),
+    "doctor --fix": ("doctor", "--fix", "--replay"),
     "stats": ("stats",),
     "export": ("export", "out.jsonl"),
     "import": ("import", "chat.json"),
@@ -79,6 +85,14 @@ FAILURES = {
     "restore: no such checkpoint": (("restore", "--checkpoint", "没有", "--dry-run"), 4, "NotFound"),
     "unarchive: unknown id": (("unarchive", "nope", "--no-subtree"), 4, "NotFound"),
     "checkpoint: label and list": (("checkpoint", "x", "--list"), 2, "InvalidInput"),
+    "checkpoint: backup and list": (("checkpoint", "--backup", "--list"), 2, "InvalidInput"),
+    "backup: no such directory": (("backup", "没有/x.db"), 2, "InvalidInput"),
+    "backup: blank label": (("backup", "--label", " "), 2, "InvalidInput"),
+    "backups: no store": (("backups", "--store", "没有"), 4, "NotFound"),
+    "restore-backup: no such file": (("restore-backup", "没有.db", "new"), 4, "NotFound"),
+    "restore-backup: no backup": (("restore-backup", "chat.json", "new"), 7, "StoreDamaged"),
+    "restore-backup: there is a store": (("restore-backup", "taken.db", "store"), 2, "InvalidInput"),
+    "doctor: no such store": (("doctor", "没有"), 4, "NotFound"),
     "export: unknown format": (("export", "x", "--format", "xml"), 2, "InvalidInput"),
     "import: no such file": (("import", "没有.json"), 4, "NotFound"),
     "import: not a known format": (("import", "broken.json"), 2, "InvalidInput"),
@@ -98,6 +112,7 @@ def ids(cli: Cli, claim: dict[str, str], tmp_path: Path) -> dict[str, str]:
     messages = [{"role": "user", "content": "发票丢了怎么办"}, {"role": "assistant", "content": "Upload it again"}]
     (tmp_path / "chat.json").write_text(json.dumps(messages), encoding="utf-8")
     (tmp_path / "broken.json").write_text("{ not json", encoding="utf-8")
+    cli.json("backup", "taken.db")
     return claim
 
 

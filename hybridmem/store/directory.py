@@ -1,0 +1,54 @@
+"""What lies in the directory of a store, and whether a directory may be one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hybridmem.errors import InvalidInput, StoreDamaged, StoreFull
+
+#: The truth. Nobody but SQLite may open it, see :func:`refuse_foreign`.
+DATABASE_NAME = "tree.db"
+#: Chroma's files, which can be rebuilt.
+VECTORS = "vectors"
+#: Held by everybody who has the store open, see hybridmem.store.swap.
+LOCK = "store.lock"
+#: Backup files.
+CHECKPOINTS = "checkpoints"
+#: What a restored backup has taken the place of.
+ASIDE = "aside"
+#: Bytes: SQLite's smallest page.
+SMALLEST_DATABASE = 512
+NOT_A_DATABASE = "is not an SQLite database; move it away, or restore it from a copy"
+
+
+def refuse_foreign(database: Path) -> None:
+    """SQLite takes a very short file of anything for an empty database, and would overwrite it.
+
+    Asks the system for the size only. Opening the file here and closing it again would drop every lock that SQLite
+    holds on it in this process (POSIX locks belong to the process), and another process that closes the store would
+    then take the write-ahead log away, with all that is written to it from here on.
+    """
+    try:
+        size = database.stat().st_size
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreFull(f"{database}: cannot be read: {error}") from error
+    log = database.with_name(database.name + "-wal")
+    if not size and (database.parent / VECTORS).exists() and not _has_bytes(log):
+        raise StoreDamaged(f"{database}: is empty, but the store has been in use; restore it from a copy")
+    if 0 < size < SMALLEST_DATABASE:
+        raise StoreDamaged(f"{database}: {NOT_A_DATABASE}")
+
+
+def _has_bytes(file: Path) -> bool:
+    return file.exists() and file.stat().st_size > 0
+
+
+def make_private(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, mode=0o700, exist_ok=True)  # another process may be making it too
+    except FileExistsError:
+        raise InvalidInput(f"path: {directory} is a file; a store is a directory") from None
+    except OSError as error:
+        raise StoreFull(f"{directory}: the store directory cannot be made: {error}") from error
