@@ -104,31 +104,31 @@ class _Change:
         self.failed: dict[tuple[int, int], str] = {}
 
     def run(self) -> None:
-        """Embeds what there is, and once more what was written meanwhile, until nothing is left behind."""
-        while True:
-            self._pass()
-            with self._connections.write() as tx:
-                if models.is_current(tx, to_json(self._target)):
-                    return  # another process has done the rest
-                self._check(models.following(tx))
-                if not models.left_behind(tx, self.failed):
-                    models.switch(tx, self.failed)
-                    return
+        """Embeds what there is, and what was written meanwhile, and switches. The last few follow behind as any that
+        are written."""
+        while self._pass() >= self._batch_size:
+            pass
+        with self._connections.write() as tx:
+            if models.is_current(tx, to_json(self._target)):
+                return  # another process has done the rest
+            self._check(models.following(tx))
+            models.switch(tx, self.failed)
 
-    def _pass(self) -> None:
+    def _pass(self) -> int:
+        """Once through all contents without new vectors; how many got some."""
         with self._connections.read() as tx:
-            done, total = models.progress(tx)
-        after = 0
+            before, total = models.progress(tx)
+        done, after = before, 0
         while True:
             self._tell(done, total)
             with self._connections.read() as tx:
                 items = models.unembedded(tx, self._batch_size, after=after)
             if not items:
-                return
+                return done - before
             after = items[-1].node_id
             saved = self._embed([item for item in items if (item.node_id, item.revision) not in self.failed])
             if saved is None:
-                return
+                return 0
             done += saved
             self.embedded += saved
 

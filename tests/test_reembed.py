@@ -20,6 +20,7 @@ from hybridmem.config import EmbeddingConfig
 from hybridmem.embed.hashing import HashingEmbedder
 from hybridmem.pieces import pieces
 from hybridmem.ports import EmbedderIdentity, Vectors
+from hybridmem.store import models
 from hybridmem.store.rebuild import rebuild
 
 OpenMemory = Callable[..., Memory]
@@ -35,9 +36,9 @@ SEARCHED = {"exact_limit": 0, "batch_size": 7}
 class Turned:
     """The hashing embedder's vectors, mirrored by a fixed permutation: another model of the same width."""
 
-    def __init__(self, dimension: int = 32, name: str = "turned") -> None:
+    def __init__(self, dimension: int = 32, name: str = "turned", seed: int = 7) -> None:
         self._inner = HashingEmbedder(dimension)
-        self._order = np.random.default_rng(7).permutation(dimension)
+        self._order = np.random.default_rng(seed).permutation(dimension)
         self._identity = EmbedderIdentity("tests", name, "1", dimension)
         self.calls = 0
         #: Called before every batch.
@@ -130,14 +131,33 @@ def test_every_memory_of_every_namespace_gets_the_new_vectors_and_keeps_its_id(
         check(second, new)
 
 
-def test_the_old_vectors_leave_the_disk(memory: OpenMemory) -> None:
-    with memory(embedder=HashingEmbedder(32), index=SEARCHED) as first:
-        fill(first)
-        old = vectors(first)["n7"][0].tobytes()
-        assert old in b"".join(file.read_bytes() for file in first.path.rglob("*") if file.is_file())
+@pytest.mark.parametrize("is_open", [True, False], ids=["while the index is open", "after it was closed"])
+def test_the_old_vectors_leave_the_disk(memory: OpenMemory, is_open: bool) -> None:
+    first = memory(embedder=HashingEmbedder(32), index=SEARCHED)
+    fill(first)
+    old = vectors(first)["n7"][0].tobytes()
+    assert old in b"".join(file.read_bytes() for file in first.path.rglob("*") if file.is_file())
+    if not is_open:
+        first.close()
     with memory(embedder=Turned(32), index=SEARCHED) as changed:
         changed.reembed()
+    first.close()
     assert old not in b"".join(file.read_bytes() for file in changed.path.rglob("*") if file.is_file())
+
+
+def test_another_model_under_the_same_name_replaces_every_vector_too(memory: OpenMemory) -> None:
+    """As when a service changes what it serves: nothing in the name tells which of them a vector is of."""
+    with memory(embedder=Turned(32, seed=7), index=SEARCHED) as first:
+        fill(first)
+    new = Turned(32, seed=8)
+    with memory(embedder=new, index=SEARCHED) as changed:
+        report = changed.reembed()
+        assert (report.before, report.embedded) == (report.model, 61)
+        check(changed, new)
+        for one in range(0, 60, 7):
+            found = changed._indexer.query(changed._workspace.id, new.embed_query(TEXTS[one % 3].format(one)), 1)
+            with changed._workspace.read() as tx:
+                assert tx.execute("SELECT uid FROM node WHERE id = ?", (found[0],)).fetchone()[0] == f"n{one}"
 
 
 def test_the_same_model_changes_nothing_and_a_fresh_store_takes_the_configured_one(
@@ -248,6 +268,25 @@ class TestCutOff:
             assert (report.resumed, report.embedded) == (0, 21)
             check(last, third)
 
+    def test_what_is_changed_before_it_goes_on_loses_its_new_vector_at_once_and_metadata_costs_none(
+        self, memory: OpenMemory
+    ) -> None:
+        """A content that somebody corrected or has erased must not live on in a vector that waits for its day."""
+        with memory(embedder=HashingEmbedder(32)) as first:
+            fill(first, 20)
+        new = HashingEmbedder(48)
+        changed = memory(embedder=new)
+        with pytest.raises(KeyboardInterrupt):
+            changed.reembed(batch_size=5, progress=interrupt_at(10))
+        changed.update("n3", content="改过了 changed")
+        changed.update("n4", metadata={"来源": "mail"})
+        with changed._workspace.read() as tx:
+            left = tx.execute("SELECT n.uid FROM embedding_next x JOIN node n ON n.id = x.node_id").fetchall()
+        assert sorted(row[0] for row in left) == ["n0", "n1", "n2", "n4", "n5", "n6", "n7", "n8", "n9"]
+        report = changed.reembed()
+        assert (report.resumed, report.embedded) == (9, 12)
+        check(changed, new)
+
     def test_going_back_to_the_old_model_forgets_what_was_begun(self, memory: OpenMemory) -> None:
         with memory(embedder=HashingEmbedder(32)) as first:
             fill(first, 20)
@@ -267,7 +306,9 @@ def interrupt_at(wanted: int) -> Callable[[int, int], None]:
 
 
 class TestMeanwhile:
-    def test_what_is_written_during_the_change_is_not_left_behind(self, memory: OpenMemory) -> None:
+    def test_what_is_written_during_the_change_is_not_left_behind(
+        self, memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         old, new = HashingEmbedder(32), Turned(32)
         other = memory(embedder=old, agent="other", index=SEARCHED)
         fill(other)
@@ -283,9 +324,18 @@ class TestMeanwhile:
 
         changed = memory(embedder=new, index=SEARCHED)
         new.hook = write
-        changed.reembed()
+        at_switch: list[tuple[int, int]] = []
+        switch = models.switch
+
+        def noted(tx: Any, failed: Any) -> None:
+            at_switch.append(models.progress(tx))
+            switch(tx, failed)
+
+        monkeypatch.setattr(models, "switch", noted)
+        changed.reembed(batch_size=3)
         new.hook = lambda texts: None
         assert len(written) == 8
+        assert at_switch == [(69, 69)], "also what was changed or written when it had gone past"
         assert changed.flush() == 0
         check(changed, new)
 
@@ -342,6 +392,45 @@ class TestMeanwhile:
         old.hook = overtaken
         other.flush()
         check(changed, new)
+
+    def test_what_was_kept_in_memory_of_a_branch_that_cannot_be_embedded_any_more_is_not_compared(
+        self, memory: OpenMemory
+    ) -> None:
+        """Nothing below it has a new vector, so nothing there says by itself that it has changed."""
+        new = Turned(32)
+        with memory(embedder=HashingEmbedder(32)) as first:
+            branch = first.add("分支 branch", id="branch", parent="root").id
+            first.add("分支里的发票 an invoice in the branch", id="leaf", parent=branch)
+            first.add("别的 elsewhere", parent="root")
+            assert first.flush() == 0
+
+        def refuse(texts: Sequence[str]) -> None:
+            if any("分支" in text for text in texts):
+                raise ValueError("这个不行 not this one")
+
+        with memory(embedder=new) as changed:
+            assert len(changed.search("发票 invoice", scope=branch)) > 0
+            new.hook = refuse
+            assert changed.reembed().failed == 2
+            found = changed.search("发票 invoice", scope=branch)
+            assert {hit.id for hit in found} == {"leaf"}
+            assert found[0].score_details.vector is None
+
+    def test_whoever_still_thinks_of_the_old_model_takes_nothing_to_its_index(self, memory: OpenMemory) -> None:
+        """It would take new vectors to the old collection, and out of the outbox."""
+        with memory(embedder=HashingEmbedder(32)) as first:
+            fill(first, 10)
+            old_key = first._model.recorded().key
+        with memory(embedder=Turned(32)) as changed:
+            changed.reembed()
+            changed.add("还在等 waits", id="waits")
+            changed.search("waits")
+            assert changed.pending() == 1
+            shared, connections = changed._indexer._shared, changed._workspace.connections
+            assert not shared.push(connections, old_key, 32, 100)
+            assert changed.pending() == 1
+            assert changed.flush() == 0
+            check(changed, Turned(32))
 
     def test_two_processes_at_once_share_the_work(self, tmp_path: Path) -> None:
         config = {"embedding": {"provider": "hashing", "dimension": 32}, "index": {"background": False}}

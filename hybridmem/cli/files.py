@@ -103,7 +103,7 @@ def reembed(options: Options) -> Reply:
         report = reembed_with_progress(memory)
     counts = f"{report.embedded + report.resumed} memories embedded, {report.failed} failed"
     line = f"{counts}: {report.before} → {report.model}"
-    if report.before == report.model:
+    if report.before == report.model and not report.embedded + report.resumed + report.failed:
         line = f"nothing to do: the store has {report.model}"
     return Reply(report.to_dict(), lambda screen: screen.print(one_line(line), soft_wrap=True))
 

@@ -8,7 +8,7 @@ table, which nothing but this file reads: no answer ever mixes the two.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -115,21 +115,11 @@ def save(tx: sqlite3.Connection, item: Pending, vectors: Vectors) -> None:
     )
 
 
-def left_behind(tx: sqlite3.Connection, but: Collection[tuple[int, int]]) -> bool:
-    """Whether a content that has vectors now would have none after the change, those of ``but`` (node, revision) not
-    counted."""
-    rows = tx.execute(
-        """SELECT n.id, n.revision_id FROM embedding e JOIN node n ON n.id = e.node_id
-        LEFT JOIN embedding_next x ON x.node_id = n.id AND x.piece = 0 AND x.revision_id = n.revision_id
-        WHERE e.piece = 0 AND e.revision_id = n.revision_id AND x.node_id IS NULL LIMIT ?""",
-        (len(but) + 1,),
-    ).fetchall()
-    return any(row not in but for row in rows)
-
-
 def switch(tx: sqlite3.Connection, failed: Mapping[tuple[int, int], str]) -> None:
     """Makes the next model that of the store: its vectors take the place of all others. Where they were gathered they
     are no more use, see :func:`clean_up`.
+
+    Contents that have none, since they were written last or failed, wait for it.
 
     :param failed: (node, revision) → why it has no vector; they wait with that reason.
     """

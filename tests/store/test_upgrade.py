@@ -21,7 +21,7 @@ from hybridmem.store import migrations as migrations_file
 from hybridmem.store.migrations import SCHEMA_VERSION
 
 HERE = Path(__file__).parent
-SCHEMAS = tuple(range(1, SCHEMA_VERSION))
+SCHEMAS = sorted(int(file.name.split("_")[1].split(".")[0]) for file in HERE.glob("schema_*.db.gz"))
 RULE = EmbeddingConfig()
 CONFIG = {"embedding": {"provider": "hashing"}, "index": {"background": False}}
 
@@ -71,6 +71,10 @@ def test_its_contents_are_embedded_again_in_pieces(old: Path) -> None:
         assert dict(counted) == expected
         assert database.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
     assert expected["long"] > 3
+
+
+def test_there_is_a_store_of_every_earlier_schema() -> None:
+    assert list(SCHEMAS) == list(range(1, SCHEMA_VERSION))
 
 
 def schema(path: Path) -> dict[str, str]:
