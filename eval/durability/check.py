@@ -14,7 +14,7 @@ from typing import Any
 from eval.durability import agreement
 from eval.durability.agent import CONFIG
 from eval.durability.expected import describe, resumed
-from hybridmem import Memory
+from hybridmem import Memory, verify
 from hybridmem.index import OwnerLock
 from hybridmem.index.projection import DIRECTORY, LOCK
 from hybridmem.store import log, points
@@ -35,7 +35,8 @@ def look(order: dict[str, Any]) -> None:
     """Writes what it saw as JSON to ``out``.
 
     ``store``; ``agents`` (names); ``known`` (ids that were looked for before); ``copy`` (a path, or None): where the
-    vectors are looked at, so that the store itself stays as the kill left it; ``whole``: look for more of the nodes.
+    vectors are looked at, so that the store itself stays as the kill left it; ``whole``: look for more of the nodes,
+    and have hybridmem itself verify the store and rebuild its tree from the log.
     """
     store = Path(order["store"])
     with _alone(store):
@@ -61,6 +62,9 @@ def look(order: dict[str, Any]) -> None:
     probes = _some(chance, live, 40) if order["whole"] else [*_some(chance, new, 6), *_some(chance, live, 2)]
     place = store if order["copy"] is None else Path(shutil.copytree(store, order["copy"]))
     seen["problems"] += _index(place, probes, live if order["whole"] else probes, seen["nodes"])
+    if order["whole"]:  # takes as long as the rest
+        report = verify(place, replay=True)
+        seen["problems"] += [f"verify() finds {finding.kind}: {finding.message}" for finding in report.findings]
     seen["problems"] = list(dict.fromkeys(seen["problems"]))  # some are seen before and after the flush
     seen["damaged"] = len(list(store.glob(f"{DIRECTORY}.damaged-*")))
     Path(order["out"]).write_text(json.dumps(seen, ensure_ascii=False), encoding="utf-8")

@@ -14,7 +14,7 @@ import pytest
 
 from eval.durability import agreement
 from eval.durability.agent import SHARED, Agent, first_content
-from eval.durability.check import QUIET
+from eval.durability.check import QUIET, look
 from eval.durability.journal import Journal, read
 from eval.durability.server import Server
 from eval.durability.trajectories import made
@@ -287,6 +287,20 @@ def test_every_disagreement_in_the_database_is_seen(store: Path, statement: str,
             assert said in "\n".join(agreement.of_database(tx, store))
     finally:
         connections.close()
+
+
+def test_what_only_the_log_can_tell_is_seen_at_the_end_of_a_life(store: Path, tmp_path: Path) -> None:
+    """Nothing else in the store says what the importance of a memory was: its tree is rebuilt from the log."""
+    order = {"store": str(store), "agents": ["default"], "known": [], "copy": None, "whole": True}
+    order |= {"out": str(tmp_path / "seen.json")}
+    look(order)
+    assert read(tmp_path / "seen.json")[0]["problems"] == []
+    with closing(sqlite3.connect(store / "tree.db")) as raw:
+        raw.execute("UPDATE node SET importance = 0.123 WHERE id = 6")
+        raw.commit()
+    look(order)
+    (problem,) = read(tmp_path / "seen.json")[0]["problems"]
+    assert problem.startswith("verify() finds")
 
 
 def test_a_ghost_a_lack_and_a_wrong_vector_in_chroma_are_seen(store: Path) -> None:
