@@ -395,7 +395,10 @@ def test_what_a_log_of_an_earlier_version_does_not_say_is_reported(tmp_path: Pat
         assert active.active_node is None  # it was added since
         point = next(one for one in m.checkpoints() if one.reason == "task.start")
         assert m.restore(checkpoint=point).unsaid == ()
-        assert m.resume().active_node == m.active_task()
+        again = m.resume()
+        assert again.active_task is not None
+        assert again.active_node is not None
+        assert (again.active_task.id, again.active_node.id) == (task.id, task.id)
 
 
 RESTORING = """

@@ -90,10 +90,10 @@ class Server:
 def main() -> None:
     """Serves until stdin ends."""
     from eval.durability import agent, trajectories
-    from hybridmem.index import chroma, health
+    from hybridmem.index import chroma, chroma_import, health
     from hybridmem.text import terms
 
-    chroma.import_chromadb()
+    chroma_import.import_chromadb()
     importlib.import_module("chromadb.api.rust")  # what would else be imported by each child anew
     terms("invoices 发票")
     chroma.HNSW = dict(agent.HNSW)
@@ -161,14 +161,14 @@ def opens_in_fork(
 ) -> bool:
     """Stands in for hybridmem.index.health.opens_in_child, which starts an interpreter: the same check in a fork, which
     has Chroma imported already. It keeps the lock of the index just the same until it is done."""
-    from hybridmem.index import chroma
+    from hybridmem.index.child import answer_self
 
     held = [os.dup(descriptor) for descriptor in keep_open]  # hybridmem closes its own copies in a fork
     child = os.fork()
     if not child:
         code = 1
         try:
-            chroma.answer_self(directory, collections)
+            answer_self(directory, collections)
             code = 0
         finally:
             os._exit(code)

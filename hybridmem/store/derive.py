@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from hybridmem.speakers import speaker
-from hybridmem.store import lexical, outbox
+from hybridmem.store import lexical, models, outbox
 from hybridmem.store.rows import dump
 from hybridmem.text import terms
 
@@ -64,6 +64,8 @@ def _embed(source: sqlite3.Connection, tx: sqlite3.Connection, ids: list[int]) -
         WHERE node_id IN (SELECT value FROM json_each(?))""",
         (wanted,),
     ).fetchall()
+    if models.current_key(tx) not in (None, models.current_key(source)):
+        rows = []  # of another model than all that is there: these are embedded again, by the one that it has
     tx.execute("DELETE FROM embedding WHERE node_id IN (SELECT value FROM json_each(?))", (wanted,))
     tx.executemany(
         "INSERT INTO embedding (namespace_id, node_id, piece, revision_id, vector) VALUES (?, ?, ?, ?, ?)",

@@ -39,8 +39,10 @@ def m003_claims(db: sqlite_utils.Database) -> None:
 
 @migrations()
 def m004_places(db: sqlite_utils.Database) -> None:
-    """Decisions and tasks by where they hang: those below one task are found without reading all of the namespace."""
-    for statement in _PLACES:
+    """Decisions and tasks by where they hang, so that those below one task are found without reading all of the
+    namespace; and where the vectors of another embedding model are gathered until they are complete, see
+    hybridmem.store.models."""
+    for statement in (*_PLACES, *_NEXT_MODEL):
         db.execute(statement)
 
 
@@ -203,4 +205,14 @@ _CLAIMS = """CREATE TABLE claim (
 _PLACES = (
     "CREATE INDEX node_decision_place ON node (namespace_id, path) WHERE type = 'decision'",
     "CREATE INDEX node_task_place ON node (namespace_id, path) WHERE type = 'task'",
+)
+
+_NEXT_MODEL = (
+    """CREATE TABLE embedding_next (
+        node_id INTEGER NOT NULL REFERENCES node(id),
+        piece INTEGER NOT NULL CHECK (piece BETWEEN 0 AND 255),
+        revision_id INTEGER NOT NULL,          -- the content it was made from
+        vector BLOB NOT NULL,                  -- little-endian float32, L2-normalised
+        PRIMARY KEY (node_id, piece)
+    ) STRICT""",
 )

@@ -28,6 +28,15 @@ def set_setting(tx: sqlite3.Connection, key: str, value: Any) -> None:
     tx.execute("INSERT OR REPLACE INTO setting (key, value) VALUES (?, ?)", (key, dump(value)))
 
 
+def drop_setting(tx: sqlite3.Connection, key: str) -> None:
+    tx.execute("DELETE FROM setting WHERE key = ?", (key,))
+
+
+def drop_settings(tx: sqlite3.Connection, prefix: str) -> None:
+    """Takes away every setting whose key begins so."""
+    tx.execute("DELETE FROM setting WHERE substr(key, 1, length(?)) = ?", (prefix, prefix))
+
+
 def namespace_id(tx: sqlite3.Connection, namespace: Namespace) -> int | None:
     row = tx.execute("SELECT id FROM namespace WHERE key = ?", (dump(list(namespace)),)).fetchone()
     return int(row[0]) if row else None

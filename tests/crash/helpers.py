@@ -25,7 +25,9 @@ from hybridmem import Memory
 from hybridmem.config import EmbeddingConfig
 from hybridmem.embed.hashing import HashingEmbedder
 from hybridmem.index import ChromaIndex, collection_name
+from hybridmem.index.chroma import ServerClient
 from hybridmem.index.projection import DIRECTORY, FILES
+from hybridmem.index.server import Server
 from hybridmem.pieces import MOST, pieces
 from hybridmem.store import lexical, log, outbox, points, tree
 from hybridmem.store.connect import Connections
@@ -195,9 +197,10 @@ def _check_tree(tx: sqlite3.Connection, namespace: int) -> None:
     assert points.node_count(tx, namespace) == len(rows) - 1
 
 
-def check_vectors(path: Path) -> None:
-    """Nothing waits, and SQLite and Chroma hold the embedder's vector of every live node, and no other."""
-    assert not is_dirty(path)
+def check_vectors(path: Path, url: str | None = None) -> None:
+    """Nothing waits, and SQLite and Chroma (of the server at ``url``, if there is one) hold the embedder's vector of
+    every live node, and no other."""
+    assert url or not is_dirty(path)
     connections = Connections(path)
     try:
         with connections.read() as tx:
@@ -225,7 +228,7 @@ def check_vectors(path: Path) -> None:
         np.testing.assert_allclose(kept[node_id], wanted[node_id], atol=1e-6)
     if not kept and recorded == "null":  # nothing was ever embedded: there was nothing, or all of it was forgotten
         return
-    held = chroma_vectors(path, recorded)
+    held = chroma_vectors(path, recorded) if url is None else server_vectors(path, url)
     assert set(held) == {(node_id, piece) for node_id in ids for piece in range(len(wanted[node_id]))}, (
         "Chroma does not hold what is live"
     )
@@ -250,14 +253,37 @@ def chroma_vectors(path: Path, recorded: str | None = None) -> dict[tuple[int, i
 def _read_chroma(path: Path, recorded: str | None) -> dict[tuple[int, int], Any]:
     index = open_chroma(path, recorded)
     try:
-        ids = sorted(index.ids())
-        found: dict[tuple[int, int], Any] = {}
-        for start in range(0, len(ids), 500):
-            page = index._collection.get(ids=[str(one) for one in ids[start : start + 500]], include=["embeddings"])
-            found.update(zip((divmod(int(one), MOST) for one in page["ids"]), page["embeddings"], strict=True))
-        return found
+        return _read_index(index)
     finally:
         index.close()
+
+
+def _read_index(index: ChromaIndex) -> dict[tuple[int, int], Any]:
+    ids = sorted(index.ids())
+    found: dict[tuple[int, int], Any] = {}
+    for start in range(0, len(ids), 500):
+        page = index._collection.get(ids=[str(one) for one in ids[start : start + 500]], include=["embeddings"])
+        found.update(zip((divmod(int(one), MOST) for one in page["ids"]), page["embeddings"], strict=True))
+    return found
+
+
+def server_vectors(path: Path, url: str) -> dict[tuple[int, int], Any]:
+    """(internal id, piece) → vector as the server has it, in the collection that the store points to."""
+    with closing(sqlite3.connect(path / DATABASE_NAME)) as database:
+        (pointer,) = database.execute("SELECT value FROM setting WHERE key = 'index_server:1'").fetchone()
+    client = ServerClient(Server(url, TIMEOUT))
+    try:
+        return _read_index(ChromaIndex(client, json.loads(pointer)[0], DIMENSION, create=False))
+    finally:
+        client.close()
+
+
+def collections_on(url: str) -> list[str]:
+    client = ServerClient(Server(url, TIMEOUT))
+    try:
+        return sorted(one.name for one in client._api.list_collections())
+    finally:
+        client.close()
 
 
 def open_chroma(path: Path, recorded: str | None = None) -> ChromaIndex:
