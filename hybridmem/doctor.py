@@ -25,8 +25,10 @@ from hybridmem.config import Config
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import HybridMemError, IndexUnavailable, NotFound
 from hybridmem.findings import KINDS, SHOWN_IDS, Finding, Report, finding
-from hybridmem.index import census, chroma, health, projection
+from hybridmem.index import census, chroma, health, projection, shared
 from hybridmem.index.nodes import nodes_of, piece_id
+from hybridmem.index.pointers import PLACE
+from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.pieces import MOST
 from hybridmem.ports import Embedder, SystemClock
@@ -64,7 +66,7 @@ def verify(path: str | Path, *, namespace: Namespace | None = None, replay: bool
     ):
         raise NotFound(f"path: there is no store at {directory}")
     look = _Look(directory, namespace, replay)
-    with projection.at_hand(directory).at_rest() as is_still:
+    with shared.at_hand(directory).at_rest() as is_still:
         look.take(is_still)
     return look.report()
 
@@ -106,6 +108,7 @@ def repair(
             batch_size=settings.index.batch_size,
             piece_tokens=settings.embedding.piece_tokens,
             piece_overlap=settings.embedding.piece_overlap,
+            server=Server.of(settings.index),
         )
         try:
             return mend(connections.write, indexer, AGENT, to_micros(SystemClock().now()), before, replay=replay)
@@ -237,12 +240,16 @@ class _Look:
         try:
             model = checks.model(conn)
             left = points.setting(conn, projection.FILES)
+            place = points.setting(conn, PLACE)
         except ValueError:  # told as a fault of the settings
             return
         if model is None:
             return
+        if place is not None and place[0] is not None:
+            self.notes.append(f"the vectors are on the Chroma server {place[0]}, whose state was not compared")
+            return
         index = self._directory / projection.DIRECTORY
-        is_open = projection.at_hand(self._directory).is_open
+        is_open = shared.at_hand(self._directory).is_open
         try:
             found = census.take(index, is_open=is_open, is_doubtful=left != health.file_state(index))
         except IndexUnavailable as error:

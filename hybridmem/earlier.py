@@ -8,8 +8,9 @@ from typing import Any
 
 from hybridmem import inputs
 from hybridmem.errors import NotFound
-from hybridmem.store import rewind, tree
+from hybridmem.store import rewind
 from hybridmem.store.past import Past
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.types import STATES, Node
@@ -38,7 +39,7 @@ class Earlier:
     def ancestors(self, id: str, as_of: Any) -> list[Node]:
         with self._workspace.read() as tx:
             then = self._past(tx, as_of)
-            return self._nodes(tx, then, tree.path_ids(self._key(tx, then, id).path)[:-1])
+            return self._nodes(tx, then, path_ids(self._key(tx, then, id).path)[:-1])
 
     def walk(self, id: str | None, as_of: Any) -> list[Node]:
         """All at once: in the next transaction the past may have to be read anew."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from hybridmem import inputs
+from hybridmem import faults, inputs
 from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.records import (
     Record,
@@ -28,6 +28,7 @@ from hybridmem.records import (
 )
 from hybridmem.replacing import replace_file
 from hybridmem.store import points, tree
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.types import ROOT_TYPE, TASK_TYPE, ImportReport
@@ -106,6 +107,7 @@ class _Importer:
                 added += 1
             if record.id is not None:
                 self._keys[record.id] = key
+            faults.point("import.after_record")
         tree.touch(tx, self._moments)
         active = self._point(pointers, empty)
         if added or active:
@@ -213,7 +215,7 @@ class _Importer:
 
     def _enclosing_task(self, key: Key) -> Key | None:
         """The nearest open task at or above a node: what was active where only the active node is known."""
-        for node_id in reversed(tree.path_ids(key.path)):
+        for node_id in reversed(path_ids(key.path)):
             found = tree.by_id(self._tx, node_id)
             task = points.task(self._tx, found)
             if task is not None and task[0] == "open":

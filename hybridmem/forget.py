@@ -11,9 +11,10 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hybridmem import inputs
+from hybridmem import faults, inputs
 from hybridmem.errors import InvalidInput
 from hybridmem.store import log, outbox, points, states, tree
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key
 from hybridmem.store.states import Member
 from hybridmem.store.workspace import Workspace
@@ -86,20 +87,21 @@ class Forgetting:
     def _carry_out(self, tx: sqlite3.Connection, kind: str, plan: _Plan, subtree: bool) -> int:
         workspace = self._workspace
         states.change(tx, {node.id: after for node, after in plan.changes}, workspace.now())
+        faults.point("states.after_rows")
         outbox.queue_all(tx, workspace.id, [node.id for node, _ in plan.changes])
+        faults.point("states.after_outbox")
         payload: dict[str, object] = {
             "subtree": subtree,
             "states": [[node.uid, node.state, after, node.version + 1] for node, after in plan.changes],
         }
-        if plan.active:
-            payload["active"] = {agent: self._point(tx, agent, *keys) for agent, keys in plan.active.items()}
+        active: dict[str, list[str | None]] = {}
+        for agent, (task, node) in plan.active.items():
+            active |= workspace.point(tx, task, node, agent=agent)
+        if active:
+            payload["active"] = active
         sequence = workspace.record(tx, kind, plan.key.uid, payload)
         workspace.checkpoint_if_due(tx)
         return sequence
-
-    def _point(self, tx: sqlite3.Connection, agent: str, task: Key | None, node: Key) -> list[str | None]:
-        points.set_active(tx, self._workspace.id, agent, task.id if task else None, node.id)
-        return [task.uid if task else None, node.uid]
 
     # What is refused
 
@@ -158,7 +160,7 @@ class Forgetting:
             if task is not None:
                 tasks.setdefault(task.id, agent)
             for key in (task, node):
-                for node_id in [] if key is None else tree.path_ids(key.path)[:-1]:
+                for node_id in [] if key is None else path_ids(key.path)[:-1]:
                     enclosing.setdefault(node_id, agent)
             if node is not None:
                 active[agent] = (task, node)

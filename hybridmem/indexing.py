@@ -2,7 +2,7 @@
 
 A long content is embedded in pieces (hybridmem.pieces), all of them or none.
 
-Any process may embed; only the one that owns the index (hybridmem.index.projection) touches Chroma, and it drains the
+Any process may embed; only the one that owns the index (hybridmem.index.shared) touches Chroma, and it drains the
 outbox for all. A text that cannot be embedded stays in the outbox with its reason and never holds up the others.
 """
 
@@ -17,14 +17,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
+from hybridmem import faults
 from hybridmem.config import EmbeddingConfig
-from hybridmem.embed import checked
-from hybridmem.embed.model import Model, Recorded
+from hybridmem.embed.model import Model
+from hybridmem.embed.texts import embed_texts
 from hybridmem.errors import EmbeddingUnavailable, HybridMemError, IndexUnavailable, StoreClosed
-from hybridmem.index import projection
+from hybridmem.index import shared
 from hybridmem.index.rebuild import build
+from hybridmem.index.served import Served
+from hybridmem.index.server import Server
 from hybridmem.pieces import pieces
 from hybridmem.ports import Vectors
 from hybridmem.store import outbox
@@ -57,6 +58,7 @@ class Indexer:
     :param batch_size: nodes, and pieces of their contents, per round; of one longer content all pieces.
     :param piece_tokens: longest piece in rough tokens, see :func:`hybridmem.pieces.pieces`.
     :param piece_overlap: rough tokens that neighbouring pieces share.
+    :param server: that has the vectors; None: Chroma runs in this process.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Indexer:
         batch_size: int,
         piece_tokens: int = DEFAULTS.piece_tokens,
         piece_overlap: int = DEFAULTS.piece_overlap,
+        server: Server | None = None,
     ) -> None:
         #: What the thread does when nothing waits; it is told how to ask whether the thread is to end.
         self.chore: Callable[[Callable[[], bool]], None] | None = None
@@ -75,8 +78,10 @@ class Indexer:
         self._batch_size = batch_size
         self._piece_tokens = piece_tokens
         self._piece_overlap = piece_overlap
-        self._shared: projection.Projection | None = None
+        self._server = server
+        self._shared: shared.Vectors | None = None
         self._working = threading.RLock()
+        self._sharing = threading.RLock()  # not the lock of the work: a search must not wait for a round of embedding
         self._starting = threading.Lock()
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -95,14 +100,13 @@ class Indexer:
 
     @property
     def state(self) -> str:
-        """ready (open in this process), elsewhere (in another), unavailable (given up in this one), or not-opened."""
-        if self._shared is None:
-            return "not-opened"
-        if self._shared.trouble is not None:
-            return "unavailable"
-        if self._shared.elsewhere:
-            return "elsewhere"
-        return "ready" if self._shared.is_open else "not-opened"
+        """One word, see :class:`hybridmem.Stats`."""
+        return "not-opened" if self._shared is None else self._shared.state
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the index is unavailable, or None."""
+        return None if self._shared is None else self._shared.trouble
 
     def start(self) -> None:
         """Starts the thread if it is not running."""
@@ -134,12 +138,13 @@ class Indexer:
             self._model.forget_failure()
             with self._connections.write() as tx:
                 outbox.retry(tx)
+            self._vectors().retry()
             self._check()
         while self._round():
             if deadline is not None and time.monotonic() >= deadline:
                 break
         with self._connections.read() as tx:
-            return outbox.waiting(tx)
+            return outbox.waiting(tx) + (0 if self._shared is None else self._shared.left)
 
     def rebuild(self) -> Path | None:
         """Makes the vector index anew from the vectors in SQLite, beside the old one, and puts it in its place.
@@ -150,8 +155,11 @@ class Indexer:
         recorded = self._model.recorded()
         if recorded is None:
             raise IndexUnavailable("nothing is embedded yet")
+        files = self._vectors()
+        if isinstance(files, Served):
+            raise IndexUnavailable("the vectors are on a server, which is brought into agreement whenever it is used")
         make = partial(build, self._connections, recorded.key, recorded.identity.dimension)
-        return self._projection().replace(self._connections, make)
+        return files.replace(self._connections, recorded.key, make)
 
     def embed_pending(self, namespace: int, limit: int) -> None:
         """Embeds waiting nodes of a namespace now, so that a search sees them; leaves Chroma alone.
@@ -172,7 +180,7 @@ class Indexer:
         if recorded is None:
             raise IndexUnavailable("nothing is embedded yet")
         dimension = recorded.identity.dimension
-        return self._projection().query(self._connections, namespace, recorded.key, dimension, vector, k)
+        return self._vectors().query(self._connections, namespace, recorded.key, dimension, vector, k)
 
     def close(self, wait_seconds: float) -> None:
         """Stops the thread; finishes what waits if it was running, for up to ``wait_seconds``; gives up the index."""
@@ -183,10 +191,10 @@ class Indexer:
         except HybridMemError as error:
             logger.warning("closing with memories that are not indexed yet: %s", error)
         finally:
-            with self._working:
+            with self._working, self._sharing:
                 self._closed = True
                 if self._shared is not None:
-                    self._shared.close(self._connections, self)
+                    shared.give_back(self._connections.directory, self._connections, self)
                     self._shared = None
 
     def _run(self) -> None:
@@ -227,7 +235,7 @@ class Indexer:
             self._drop_unneeded()
             return False
         dimension = recorded.identity.dimension
-        return self._projection().push(self._connections, recorded.key, dimension, self._batch_size)
+        return self._vectors().push(self._connections, recorded.key, dimension, self._batch_size)
 
     def _drop_unneeded(self) -> None:
         """Nothing has been embedded, so nothing has to be taken out of an index: that must not wait for ever."""
@@ -241,14 +249,14 @@ class Indexer:
     def _check(self) -> None:
         recorded = self._model.recorded()
         if recorded is not None:
-            self._projection().check(self._connections, recorded.key, recorded.identity.dimension)
+            self._vectors().check(self._connections, recorded.key, recorded.identity.dimension)
 
-    def _projection(self) -> projection.Projection:
-        with self._working:
+    def _vectors(self) -> shared.Vectors:
+        with self._sharing:
             if self._closed:  # taking a share now would keep the index from other processes for ever
                 raise StoreClosed(f"{self._connections.directory}: this handle is closed; open the store again")
             if self._shared is None:
-                self._shared = projection.share(self._connections.directory, self)
+                self._shared = shared.share(self._connections.directory, self._server, self)
             return self._shared
 
     def _portion(self, items: Sequence[outbox.Pending], limit: int, *, at_least_one: bool) -> list[Cut]:
@@ -269,45 +277,24 @@ class Indexer:
         if not portion:
             return False
         embedder, recorded = self._model.get()
+        faults.point("index.before_embedding")
         texts = [text for _, parts in portion for text in parts]
-        try:
-            found = checked(embedder.embed_documents(texts), len(texts), recorded.identity.dimension)
-            vectors, reasons = found.vectors, list(found.reasons)
-        except Exception as error:  # an embedder is foreign code; find the text that it cannot take
-            if len(texts) > 1:
-                logger.info("the embedder failed on a batch of %d (%r); trying one by one", len(texts), error)
-            vectors, reasons = self._one_by_one(texts, recorded)
+        found = embed_texts(embedder, texts, recorded.identity.dimension)
         start = 0
+        faults.point("index.before_keeping")
         with self._connections.write() as tx:
+            if not self._model.is_current(tx, recorded):
+                return True  # these are of a model that the store has no more
             for item, parts in portion:
                 end = start + len(parts)
-                reason = next((one for one in reasons[start:end] if one is not None), None)
+                reason = found.first_reason(start, end)
                 if reason is None:
-                    outbox.save(tx, item, vectors[start:end])
+                    outbox.save(tx, item, found.vectors[start:end])
                 else:
                     outbox.failed(tx, item.entry, reason)
                 start = end
+        faults.point("index.after_keeping")
         return True
-
-    def _one_by_one(self, texts: Sequence[str], recorded: Recorded) -> tuple[Vectors, list[str | None]]:
-        """:raises EmbeddingUnavailable: not even one text can be embedded now, so it is not the text's fault."""
-        embedder, _ = self._model.get()
-        width = recorded.identity.dimension
-        vectors = np.zeros((len(texts), width), dtype=np.float32)
-        reasons: list[str | None] = []
-        unavailable: EmbeddingUnavailable | None = None
-        for position, text in enumerate(texts):
-            try:
-                found = checked(embedder.embed_documents([text]), 1, width)
-                vectors[position], reason = found.vectors[0], found.reasons[0]
-            except EmbeddingUnavailable as error:
-                unavailable, reason = error, str(error)
-            except Exception as error:
-                reason = f"the embedder failed: {error!r}"
-            reasons.append(reason)
-        if unavailable is not None and all(reasons):
-            raise unavailable
-        return vectors, reasons
 
     def _note(self, error: Exception) -> None:
         """Says once what keeps memories from being indexed; they stay in the outbox."""

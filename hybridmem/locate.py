@@ -63,8 +63,15 @@ class Locator:
         self._workspace = workspace
         self._indexer = indexer
         self._views = Views(workspace.id, workspace.config.index.cache_mb)
+        self._model: str | None = None
         # Path → sequence of the log, and whether it was small then. Of no lock's: several threads may ask at once.
         self._small: dict[str, tuple[int, bool]] = {}
+
+    def follow(self, model_key: str | None) -> None:
+        """To be called before :meth:`gather`: forgets the vectors of any other model than the store has."""
+        if model_key != self._model:
+            self._views = Views(self._workspace.id, self._workspace.config.index.cache_mb)
+            self._model = model_key
 
     def scope(self, tx: sqlite3.Connection, scope: str, past: Past | None = None) -> Key:
         """The node at and below which to search, as it is or as it was in the ``past``.
@@ -92,8 +99,9 @@ class Locator:
         task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
         return None if task_id is None else tree.by_id(tx, task_id)
 
-    def nearest(self, scope: str, vector: Vectors | None) -> list[int] | None:
+    def nearest(self, scope: str, vector: Vectors | None, warnings: list[str]) -> list[int] | None:
         """Chroma's nearest internal ids, best first, if the scope is too big to score whole; None: score it whole.
+        ``warnings`` gets one more if that is since the index is unavailable.
 
         Asked outside of any transaction: opening the index may write to the store.
         """
@@ -107,6 +115,8 @@ class Locator:
             found = self._indexer.query(self._workspace.id, vector, NEAREST)
         except (IndexUnavailable, StoreBusy, StoreFull) as error:  # opening the index may have to write
             logger.info("searching exactly: %s", error)
+            if self._indexer.state == "unavailable":
+                warnings.append(f"the vector index is unavailable, so every memory in scope was compared: {error}")
             return None
         with self._workspace.read() as tx:
             inside = sum(_is_live_below(key, path) for key in tree.keys(tx, found))

@@ -8,21 +8,23 @@ from types import TracebackType
 from typing import Any
 
 from hybridmem import config as configuration
-from hybridmem import files, inputs, observe
+from hybridmem import faults, files, inputs, observe
 from hybridmem.config import Config
 from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
+from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
+from hybridmem.reembed import reembed
 from hybridmem.results import Context, SearchResult
 from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
-from hybridmem.types import ImportReport, Namespace, Stats
+from hybridmem.types import ImportReport, Namespace, ReembedReport, Stats
 from hybridmem.verbs import TreeVerbs
 from hybridmem.write import Parent
 
@@ -90,6 +92,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
         if reranker is not None and not hasattr(type(reranker), "scores"):
             raise InvalidInput("reranker: must have scores(); see ports.Reranker")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
+        server = Server.of(settings.index)
         connections = Connections(
             Path(path),
             durability=settings.store.durability,
@@ -108,6 +111,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
             batch_size=settings.index.batch_size,
             piece_tokens=settings.embedding.piece_tokens,
             piece_overlap=settings.embedding.piece_overlap,
+            server=server,
         )
         return cls(workspace, model, indexer, ranker)
 
@@ -243,6 +247,24 @@ class Memory(TreeVerbs, RecoveryVerbs):
         """
         return self._indexer.drain(timeout, retry=True)
 
+    def reembed(
+        self, *, batch_size: int | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> ReembedReport:
+        """Makes the configured embedding model that of the store: embeds every content anew, in all namespaces.
+
+        What is done is kept after each batch: cut off at any moment, a second call goes on where the first stopped. The
+        old vectors stay until the new ones are complete; then these take their place in one transaction, and the index
+        is filled with them. Ids, contents and the tree are not touched, and other calls go on meanwhile.
+
+        :param batch_size: memories per transaction, ≥ 1; None: index.batch_size.
+        :param progress: called now and then with (memories done, memories in all).
+        :raises EmbeddingUnavailable: the configured model cannot be loaded or reached; what is done is kept.
+        """
+        size = self.config.index.batch_size if batch_size is None else inputs.count("batch_size", batch_size)
+        if size < 1:
+            raise InvalidInput(f"batch_size: must be at least 1, not {size}")
+        return reembed(self._workspace.connections, self._model, self._indexer, self.config, size, progress)
+
     def close(self) -> None:
         """Lets the index catch up for up to index.close_wait_seconds and closes. May be called more than once.
 
@@ -256,7 +278,9 @@ class Memory(TreeVerbs, RecoveryVerbs):
             return
         try:
             self._closed = True
+            faults.point("close.before_index")
             self._indexer.close(self.config.index.close_wait_seconds)
+            faults.point("close.before_session")
             if workspace.session is not None:
                 with workspace.connections.write() as tx:
                     points.close_session(tx, workspace.session, workspace.now(), resumed=workspace.resumed)

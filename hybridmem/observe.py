@@ -25,6 +25,8 @@ def stats(workspace: Workspace, model: Model, indexer: Indexer) -> Stats:
             stuck=tuple(outbox.stuck(tx, workspace.id)),
             embedding_model=recorded.identity.describe() if recorded else None,
             index=indexer.state,
+            index_reason=indexer.trouble,
+            index_url=workspace.config.index.url,
             size_bytes=_size(workspace.directory),
         )
 

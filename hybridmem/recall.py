@@ -26,8 +26,9 @@ from hybridmem.pieces import last_piece
 from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
 from hybridmem.results import Context, Hit, Located, ScoreDetails, SearchResult
-from hybridmem.store import outbox, rewind, tree
+from hybridmem.store import models, outbox, rewind, tree
 from hybridmem.store.past import Past
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import clean_text, query_terms
@@ -39,6 +40,8 @@ logger = logging.getLogger("hybridmem")
 FORMATS = ("text", "markdown", "messages", "json")
 #: How many located subtrees a trace tells of.
 TRACED = 10
+#: Memories without a vector that a warning counts; there may be more.
+COUNTED = 1_000
 #: With diversity: how many of the best are looked at for each hit that is wanted.
 CANDIDATES = 5
 
@@ -140,16 +143,24 @@ class Recall:
             return SearchResult(())
         # First of all, since it is an error if it was configured and cannot be loaded.
         reranker = None if self._reranker is None or query is None else self._reranker()
-        vector = None if query is None else self._query_vector(query, warnings)
+        recorded = self._model.recorded()
+        vector = None
+        if query is not None and (asked := self._query_vector(query, warnings)) is not None:
+            vector, recorded = asked
         now = workspace.now() if as_of is None else min(as_of, workspace.now())
         named = [] if query is None else moments(query, from_micros(now))
         terms = [] if query is None else _terms(query, named)
         # Without a query every node counts: its weight needs no vector, so nothing has to be located first.
         # With a filter neither may the scope be cut down first, to what is near but does not pass (C022).
         whole = query is None or as_of is not None or filters != Filters()
-        nearest = None if whole else self._locator.nearest(scope, vector)
-        recorded = self._model.recorded()
+        nearest = None if whole else self._locator.nearest(scope, vector, warnings)
         with self._guard, workspace.read() as tx:
+            if not self._model.is_current(tx, recorded):
+                recorded = None
+                if vector is not None:  # of another model than those in the store: they cannot be compared
+                    vector, nearest = None, None if nearest is None else []
+                    warnings.append("lexical and tree search only: the embedding model was changed during this search")
+            self._locator.follow(models.current_key(tx))
             then = self._past(tx, as_of)
             source: Source = tree if then is None else then
             base = self._locator.scope(tx, scope, then)
@@ -210,16 +221,16 @@ class Recall:
     def _past(self, tx: sqlite3.Connection, as_of: int | None) -> Past | None:
         return None if as_of is None else rewind.at(tx, self._workspace.id, as_of, self._workspace.agent)
 
-    def _query_vector(self, query: str, warnings: list[str]) -> Vectors | None:
-        """The query's embedding, after the few memories that still wait have been embedded; None if there is none."""
+    def _query_vector(self, query: str, warnings: list[str]) -> tuple[Vectors, Recorded] | None:
+        """The query's embedding, and by which model, after the few memories that still wait have been embedded; None if
+        there is none."""
         try:
             self._embed_pending(warnings)
             embedder, recorded = self._model.get()
             asked = last_piece(query, self._workspace.config.embedding.piece_tokens)
             found = checked(np.asarray(embedder.embed_query(asked))[None, :], 1, recorded.identity.dimension)
             if found.reasons[0] is None:
-                row: Vectors = found.vectors[0]
-                return row
+                return found.vectors[0], recorded
             warnings.append(f"the query has no usable vector ({found.reasons[0]}); lexical and tree search only")
         except (InvalidInput, StoreClosed):
             raise  # a wrong configuration, a closed handle: not for a search to pass over
@@ -237,10 +248,11 @@ class Recall:
             warnings.append(f"what was written last is found by its words only: {error}")
             return
         with self._workspace.read() as tx:
-            left = outbox.without_vector(tx, self._workspace.id)
+            left = outbox.without_vector(tx, self._workspace.id, COUNTED)
         if left:
+            more = " or more" if left == COUNTED else ""
             warnings.append(
-                f"{left} memories have no vector yet and are found by their words and in the tree only; "
+                f"{left}{more} memories have no vector yet and are found by their words and in the tree only; "
                 "flush() (hybridmem index) makes the vectors"
             )
 
@@ -283,7 +295,7 @@ class Recall:
         """root → active task; the root alone if there is none. As it is, or as it was."""
         then = self._past(tx, as_of)
         source: Source = tree if then is None else then
-        ids = tree.path_ids((self._locator.active_task(tx, then) or self._workspace.root(tx)).path)
+        ids = path_ids((self._locator.active_task(tx, then) or self._workspace.root(tx)).path)
         nodes = source.nodes(tx, ids)
         return [nodes[one] for one in ids]
 

@@ -13,6 +13,7 @@ from hybridmem import inputs
 from hybridmem.claims import Claims
 from hybridmem.errors import InvalidInput
 from hybridmem.store import claims, points, tree
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import clean_text
@@ -134,7 +135,7 @@ class Tasks:
 
     def _next(self, tx: sqlite3.Connection, key: Key) -> Key | None:
         """The nearest ancestor task that is still open."""
-        for node_id in reversed(tree.path_ids(key.path)[:-1]):
+        for node_id in reversed(path_ids(key.path)[:-1]):
             found = tree.by_id(tx, node_id)
             task = points.task(tx, found)
             if task is not None and task[0] == "open":

@@ -245,7 +245,10 @@ class Stats:
     ``nodes`` and ``by_type`` count everything that is kept, whatever its state, and ``by_state`` how many are in which:
     so many are searched as are ``live`` there. ``open_tasks`` counts live ones. ``vectors``
     counts embedded nodes; ``pending`` those still waiting for the embedder or the index, and ``stuck`` the
-    reasons of those that failed, as (id, reason). ``index`` is one word: ready, not-opened, elsewhere, unavailable.
+    reasons of those that failed, as (id, reason). ``index`` is one word: ready, not-opened, elsewhere (another
+    process has it), building (a collection on the server is filled anew) or unavailable (``index_reason`` says why). It
+    tells how the last use of this handle's process went; nobody is asked for it. ``index_url`` is the server; None:
+    there is none.
     """
 
     namespace: Namespace
@@ -261,6 +264,8 @@ class Stats:
     stuck: tuple[tuple[str, str], ...]
     embedding_model: str | None
     index: str
+    index_reason: str | None
+    index_url: str | None
     size_bytes: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -275,6 +280,24 @@ class ImportReport:
     added: int
     skipped: int
     root_id: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ReembedReport:
+    """What ``reembed`` did: the model ``before`` and the ``model`` of the store now. ``embedded`` counts the memories
+    that this run embedded, ``resumed`` those that an earlier one had; ``failed`` those that the model could not embed,
+    which wait with the reason (see :class:`Stats`); ``waiting`` what still has to reach the vector index.
+    """
+
+    before: str
+    model: str
+    embedded: int
+    resumed: int
+    failed: int
+    waiting: int
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from hybridmem import inputs
+from hybridmem import faults, inputs
 from hybridmem.claims import Claims
 from hybridmem.earlier import Earlier
 from hybridmem.forget import Forgetting
@@ -322,4 +322,5 @@ class TreeVerbs:
         if self._workspace.config.index.background:
             self._indexer.start()
             self._indexer.notify()
+        faults.point("write.before_return")
         return result

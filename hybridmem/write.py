@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hybridmem import inputs
+from hybridmem import faults, inputs
 from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.speakers import speaker
 from hybridmem.store import lexical, outbox, points, tree
@@ -197,8 +197,11 @@ class Writer:
             created_at=draft.created_at,
             **extra,
         )
+        faults.point("node.after_row")
         lexical.index(tx, workspace.id, key.id, found)
+        faults.point("node.after_lexical")
         outbox.queue(tx, workspace.id, key.id)
+        faults.point("node.after_outbox")
         payload = {
             "version": 1,
             "revision": revision,
@@ -341,6 +344,7 @@ class Writer:
             terms=len(found),
             speaker=speaker(content, metadata),
         )
+        faults.point("revise.after_revision")
         if content == node.content:
             outbox.keep_embedding(tx, key.id, revision)
         else:

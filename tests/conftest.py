@@ -13,6 +13,7 @@ from typing import Any
 import hypothesis
 import numpy
 import pytest
+from chroma_server import ChromaServer
 
 from hybridmem import Memory
 from hybridmem.embed.hashing import HashingEmbedder
@@ -20,8 +21,8 @@ from hybridmem.ports import Clock, Embedder, Reranker
 
 #: Every table whose rows are the state of a store; ``lexical`` is the index of the terms.
 TABLES = (
-    "setting", "namespace", "node", "revision", "task", "active", "operation", "outbox", "embedding", "checkpoint",
-    "session", "lexical",
+    "setting", "namespace", "node", "revision", "task", "active", "operation", "outbox", "embedding", "embedding_next",
+    "checkpoint", "session", "lexical",
 )  # fmt: skip
 
 # How long an example takes says more about the machine than about the code.
@@ -49,6 +50,13 @@ class SteerableClock:
 
     def advance(self, **units: float) -> None:
         self.time += timedelta(**units)
+
+
+@pytest.fixture(scope="session")
+def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaServer]:
+    """One that tests share; for those that leave it running."""
+    with ChromaServer(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ class Life:
     def act(self, step: Step) -> None:
         verb, who, *numbers = step
         self.memory = self.memories[who % 4 == 3]
+        self.clock.advance(seconds=numbers[0] % 3)
         try:
             action: Callable[..., Any] = getattr(self, verb)
             action(*numbers)

@@ -105,6 +105,13 @@ def test_a_misspelt_key_names_the_file_the_key_and_the_nearest(
         ({"embedding": {"provider": "sentence-transformers"}}, "embedding.model"),
         ({"context": {"token_budget": 0}}, "context.token_budget"),
         ({"index": {"batch_size": 0}}, "index.batch_size"),
+        ({"index": {"url": "127.0.0.1:8000"}}, "index.url"),
+        ({"index": {"url": "http://"}}, "index.url"),
+        ({"index": {"url": "ftp://127.0.0.1"}}, "index.url"),
+        ({"index": {"url": "http://127.0.0.1:80000"}}, "index.url"),
+        ({"index": {"url": "http://张三:密码@127.0.0.1:8000"}}, "index.url"),
+        ({"index": {"url": "http://127.0.0.1:8000/?token=1"}}, "index.url"),
+        ({"index": {"timeout_seconds": 0}}, "index.timeout_seconds"),
     ],
 )
 def test_a_wrong_value_names_the_file_and_the_key(tmp_path: Path, given: dict[str, Any], key: str) -> None:

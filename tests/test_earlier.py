@@ -55,3 +55,17 @@ def test_what_was_not_there_yet_is_not_found(memory: OpenMemory, clock: Steerabl
     assert m.children(as_of=before + timedelta(hours=1)) == [node]
     with pytest.raises(InvalidInput, match="as_of"):
         m.get(node.id, as_of="gestern")
+
+
+def test_only_live_children_are_children_and_what_was_forgotten_later_was_one(
+    memory: OpenMemory, clock: SteerableClock
+) -> None:
+    m = memory()
+    one, two, three = (m.add(f"发票 {n}", parent="root") for n in range(3))
+    m.forget(one.id)
+    noon = clock.time
+    clock.advance(hours=1)
+    m.forget(two.id)
+    assert [node.id for node in m.children(as_of=noon)] == [two.id, three.id]
+    assert [node.id for node in m.children(offset=1, limit=1, as_of=noon)] == [three.id]
+    assert m.get(two.id, as_of=noon) == two

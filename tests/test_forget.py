@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crash.helpers import QUIET, chroma_vectors
 
 from hybridmem import InvalidInput, Memory, NotFound, StateChange
 from hybridmem.embed.hashing import HashingEmbedder
@@ -385,13 +386,29 @@ class TestThePast:
         moment = clock.time
         clock.advance(days=1)
         branch.forget("note", subtree=True)
+        branch.restore_forgotten("note")  # so that nothing later names what the entry of the forgetting stands under
         middle, forgotten = clock.time, branch.get("receipt")
         clock.advance(days=1)
-        branch.restore_forgotten("note", subtree=True)
+        branch.restore_forgotten("receipt")
         then = {hit.id: hit.node for hit in branch.search("收据 receipt", as_of=moment)}["receipt"]
         assert (then.version, then.updated_at, then.state) == (first.version, first.updated_at, "live")
-        [between] = branch.search("收据 receipt", as_of=middle, states=["forgotten"], types=["note"], k=1)
-        assert (between.node.version, between.node.updated_at) == (forgotten.version, forgotten.updated_at)
+        found = branch.search("收据 receipt", as_of=middle, states=["forgotten"])
+        between = {hit.id: hit.node for hit in found}["receipt"]
+        assert (between.version, between.updated_at) == (forgotten.version, forgotten.updated_at)
+
+    def test_the_last_activity_is_that_of_then_though_what_was_active_there_has_moved_away(
+        self, memory: OpenMemory, clock: Any
+    ) -> None:
+        m = memory()
+        m.add("一处 place", parent="root", id="place")
+        clock.advance(days=10)
+        m.add("活动 activity", parent="place", id="lively")
+        m.move("lively", "root")
+        moment, before = clock.time, m.get("place")
+        clock.advance(days=1)
+        m.forget("place")
+        [then] = m.search("一处 place", k=1, as_of=moment)
+        assert then.node == before
 
     def test_its_vector_is_that_of_then(self, branch: Memory, clock: Any) -> None:
         branch.flush()
@@ -403,6 +420,26 @@ class TestThePast:
 
 
 class TestTheIndex:
+    def test_its_vectors_leave_chroma_and_come_back(self, tmp_path: Path) -> None:
+        def held() -> set[int]:
+            return {node_id for node_id, _ in chroma_vectors(tmp_path)}
+
+        with Memory.open(tmp_path, config=QUIET) as m:
+            m.add_many([{"content": f"发票 invoice {number}", "id": str(number)} for number in range(5)])
+            m.add("别处 elsewhere")
+            assert m.flush() == 0
+        everything = held()
+        assert len(everything) == 6
+        for hide, back, _ in HIDING:
+            with Memory.open(tmp_path, config=QUIET) as m:
+                getattr(m, hide)("2")
+                assert m.flush() == 0
+            assert len(held()) == 5
+            with Memory.open(tmp_path, config=QUIET) as m:
+                getattr(m, back)("2")
+                assert m.flush() == 0
+            assert held() == everything
+
     def test_what_was_never_embedded_does_not_wait_for_ever(self, memory: OpenMemory) -> None:
         """Nothing was put into the index, so there is nothing to wait for, though no model was ever asked for."""
         m = memory()

@@ -196,3 +196,16 @@ class TestAnotherModel:
         assert right.search("新的发票").warnings == ()
         assert right.flush() == 0
         assert right.stats().vectors == 2
+
+
+def test_what_waits_for_its_vector_is_counted_up_to_a_bound(
+    memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The warning is part of every search; after an import of very many it must not be what takes the time."""
+    monkeypatch.setattr("hybridmem.recall.COUNTED", 5)
+    m = memory(embedding={"batch_size": 2})
+    m.add_many([{"content": f"第{number}条 memory {number}"} for number in range(10)])
+    found = [m.search("memory 第三条").warnings for _ in range(5)]
+    assert [[warning.split(" memories")[0] for warning in warnings] for warnings in found] == [
+        ["5 or more"], ["5 or more"], ["4"], ["2"], [],
+    ]  # fmt: skip

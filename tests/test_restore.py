@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 
 from hybridmem import Change, Conflict, InvalidInput, Memory, NotFound
 from hybridmem.embed.hashing import HashingEmbedder
-from hybridmem.store import lexical, log, outbox, points, tree
+from hybridmem.store import lexical, log, outbox, points
+from hybridmem.store.paths import path_below
 from hybridmem.store.rebuild import rebuild
 from hybridmem.text import terms
 from tests.conftest import SteerableClock, configured
@@ -60,7 +61,7 @@ def indexes_follow(memory: Memory) -> None:
         ).fetchall()
         assert tx.execute("SELECT count(*) FROM embedding e WHERE piece = 0").fetchall() == [(len(embedded),)]
         for id, parent, path, depth, uid, length in rows:
-            assert path == tree.path_below("/" if parent is None else paths[parent], id)
+            assert path == path_below("/" if parent is None else paths[parent], id)
             assert depth == path.count("/") - 2
             if parent is None:
                 continue
@@ -171,6 +172,9 @@ class TestWhatComesBack:
         m.forget(kept.id)
         m.flush()
         m.restore(sequence=before)
+        assert m.pending() == 2  # one to be embedded, one to be taken into the index again
+        with m._workspace.read() as tx:
+            assert outbox.embedded(tx, m._workspace.id) == 1
         assert m.search("发票 invoice")[0].id == rewritten.id
         assert m.search("天气 weather").hits == () or m.search("天气 weather")[0].content != "天气 weather"
         assert m.search("停机 downtime")[0].id == kept.id
@@ -178,6 +182,32 @@ class TestWhatComesBack:
         hit = m.search("发票 invoice")[0]
         assert (hit.id, hit.score_details.vector is not None) == (rewritten.id, True)
         indexes_follow(m)
+
+    def test_a_vector_is_kept_where_only_metadata_comes_back(self, memory: OpenMemory) -> None:
+        m = memory()
+        node = m.add("发票 invoice", parent="root", metadata={"标签": 1})
+        m.flush()
+        before = head(m)
+        m.update(node.id, metadata={"标签": 2})
+        m.restore(sequence=before)
+        assert m.get(node.id).metadata == {"标签": 1}
+        assert m.pending() == 0
+        indexes_follow(m)
+
+    def test_the_activity_of_what_moved_away_is_where_it_was(self, memory: OpenMemory, clock: SteerableClock) -> None:
+        m = memory()
+        old, new = m.add("old 旧", parent="root"), m.add("new 新", parent="root")
+        branch = m.add("branch", parent=old)
+        clock.advance(hours=1)
+        m.add("leaf 叶", parent=branch)
+        active = clock.time
+        clock.advance(hours=1)
+        m.move(branch.id, new)
+        before = head(m)
+        clock.advance(hours=1)
+        m.update(old.id, importance=0.9)
+        m.restore(sequence=before)
+        assert m.get(old.id).active_at == active
 
     def test_other_processes_see_it_at_once(self, memory: OpenMemory) -> None:
         """A subtree that a search keeps in memory follows: nothing forgotten by a restore comes from it."""
@@ -262,6 +292,9 @@ class TestTheReport:
         m.update(node.id, content="b")
         m.update(node.id, content="发票 a")
         assert m.restore(sequence=before, dry_run=True).is_empty
+        m.add("late 晚", id="late")
+        m.restore(sequence=before)
+        assert node.id not in dict(m.operations()[-1].payload["nodes"])
 
 
 class TestTheLog:
@@ -362,7 +395,10 @@ def test_what_a_log_of_an_earlier_version_does_not_say_is_reported(tmp_path: Pat
         assert active.active_node is None  # it was added since
         point = next(one for one in m.checkpoints() if one.reason == "task.start")
         assert m.restore(checkpoint=point).unsaid == ()
-        assert m.resume().active_node == m.active_task()
+        again = m.resume()
+        assert again.active_task is not None
+        assert again.active_node is not None
+        assert (again.active_task.id, again.active_node.id) == (task.id, task.id)
 
 
 RESTORING = """

@@ -157,7 +157,7 @@ class TestASoundStore:
         before = contents(store)
         assert [(one.kind, one.severity) for one in verify(store).findings] == [("schema", "warning")]
         assert contents(store) == before
-        report = repair(store, config=CONFIG)
+        report = repair(store, config={"embedding": {"provider": "hashing"}})
         assert report.ok, report.findings
         assert verify(store).counts["vectors"] > 0
 

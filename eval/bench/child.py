@@ -1,6 +1,7 @@
 """What is measured in a process of its own: opening a store, and how much memory searching takes.
 
-``python -m eval.bench.child open DIRECTORY`` or ``… memory DIRECTORY NODES SEED SEARCHES``; prints one JSON document.
+``python -m eval.bench.child open DIRECTORY`` or ``… memory DIRECTORY NODES SEED SEARCHES``; or ``… answer DIRECTORY``
+of a store that was made by ``… fill DIRECTORY COUNT clean`` or ``killed``; prints one JSON document.
 """
 
 from __future__ import annotations
@@ -66,10 +67,39 @@ def memory(directory: str, nodes: int, seed: int, searches: int) -> dict[str, An
     return {"opened": opened, "first_search": first, "after": held, "subtrees": len(scopes), "cache_mb": limit}
 
 
+def answer(directory: str) -> dict[str, Any]:
+    """ms until the store is open, has told where the agent stood, and has answered a search; and how much waited."""
+    from eval.bench.planted import Planted, PlantedEmbedder
+    from hybridmem import Memory
+
+    embedder = PlantedEmbedder(Planted(1_000, 0))
+    began = time.perf_counter()
+    memory = Memory.open(directory, embedder=embedder, config={"index": {"background": False}}, create=False)
+    opened = time.perf_counter()
+    point = memory.resume()
+    told = time.perf_counter()
+    waiting, inside = memory.pending(), embedder.spent()
+    asked = time.perf_counter()
+    found = memory.search("退回的发票 refunded order 17", 10)
+    ended = time.perf_counter()
+    memory.close()
+    assert point.next_step
+    assert found.hits
+    search = ended - asked - (embedder.spent() - inside)
+    steps = {"open": opened - began, "resume": told - opened, "search": search, "all": told - began + search}
+    return {**{name: 1000.0 * seconds for name, seconds in steps.items()}, "waiting": waiting}
+
+
 def main(arguments: list[str]) -> None:
     """Does what the first argument names."""
     if arguments[0] == "open":
         print(json.dumps(opening(arguments[1])))
+    elif arguments[0] == "answer":
+        print(json.dumps(answer(arguments[1])))
+    elif arguments[0] == "fill":
+        from eval.bench.recovery import fill
+
+        fill(arguments[1], int(arguments[2]), arguments[3])
     else:
         print(json.dumps(memory(arguments[1], *map(int, arguments[2:5]))))
 

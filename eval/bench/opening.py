@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ def opens(stores: Mapping[int, Store], empty: Path, rounds: Rounds) -> dict[str,
     imports = []
     for _ in range(rounds.processes):
         for name, place in places.items():
-            found = _child("open", str(place))
+            found = child("open", str(place))
             fresh[name].append(found["open"])
             imports.append(found["import"])
     same = {name: times.summary() for name, times in here.items()}
@@ -59,7 +60,7 @@ def resident(store: Store, subtrees: int) -> dict[str, Any] | None:
     """How far resident memory grows while many subtrees of a store are searched twice in turns; None where the system
     does not tell. MB; ``cache_mb`` is what the configuration allows, None if it has no such key."""
     planted = store.planted
-    found = _child("memory", str(store.directory), str(planted.nodes), str(planted.seed), str(subtrees))
+    found = child("memory", str(store.directory), str(planted.nodes), str(planted.seed), str(subtrees))
     if found["first_search"] is None:
         return None
     after, half = found["after"], found["subtrees"]
@@ -79,7 +80,11 @@ def _open(directory: Path) -> Memory:
     return Memory.open(directory, create=False)
 
 
-def _child(*arguments: str) -> dict[str, Any]:
+def child(*arguments: str) -> dict[str, Any]:
+    """Has something measured in a new process, see eval.bench.child: what it printed; nothing if it was to be killed.
+
+    :raises HybridMemError: it failed.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "eval.bench.child", *arguments],
         capture_output=True,
@@ -88,7 +93,7 @@ def _child(*arguments: str) -> dict[str, Any]:
         cwd=results.ROOT,
         env={**os.environ, "PYTHONPATH": str(results.ROOT)},
     )
-    if done.returncode != 0:
+    if done.returncode != (-signal.SIGKILL if arguments[-1] == "killed" else 0):
         raise HybridMemError(f"the process that measures {arguments[0]} failed: {done.stderr.strip()[-500:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads((done.stdout.splitlines() or ["{}"])[-1])
     return found

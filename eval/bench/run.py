@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import results
-from eval.bench import opening, profiles, searching, stores, writing
+from eval.bench import opening, profiles, recovery, searching, stores, writing
 from eval.bench.planted import DIMENSION, Planted, PlantedEmbedder
 from eval.bench.searching import Rounds
 from eval.bench.stores import Progress
@@ -21,6 +21,11 @@ from hybridmem.errors import InvalidInput
 #: many times as long opening takes as that of an empty store, at the most.
 CHROMA_TIMES = 8.0
 OPEN_TIMES = 2.0
+#: And how many times as long, at the most: an add as a bare INSERT, a checkpoint as one in a store of 100 nodes, the
+#: first answer of a store that was killed as that of one that was closed.
+ADD_TIMES = 6.0
+CHECKPOINT_TIMES = 2.0
+KILLED_TIMES = 3.0
 SMALLEST = 300
 #: Sessions whose subtrees are searched to see how memory grows, besides the projects.
 SUBTREES = 100
@@ -78,6 +83,8 @@ def run(
         opens = opening.opens(made, Path(empty) / "store", rounds)
     progress("memory", 0)
     resident = opening.resident(largest, subtrees)
+    progress("recovery", 0)
+    recovered = {"checkpoints": recovery.checkpoints(largest, rounds), "answers": recovery.answers(folder, rounds)}
     progress("profiling", 0)
     origin = results.provenance(PlantedEmbedder(Planted(SMALLEST, seed)).identity)
     # Kernels and distributions say little of these figures, and much of whose machine it was.
@@ -88,6 +95,7 @@ def run(
         "stores": measured,
         "open": opens,
         "memory": resident,
+        "recovery": recovered,
         "profile": {"nodes": largest.planted.nodes, **profiles.of(largest, rounds)},
     }
     return {
@@ -133,6 +141,7 @@ def promises(bench: dict[str, Any]) -> list[dict[str, Any]]:
     for kind, label in (("new_process", "in a new process"), ("same_process", "in the same process")):
         what = f"opening {where} nodes takes so many times as long as opening an empty store, {label}"
         rows.append(_promise(what, f"{opened[kind]:.2f}", f"≤ {OPEN_TIMES:g}", opened[kind] <= OPEN_TIMES))
+    rows += _costs(found["writes"]["add_of_insert"], bench["recovery"], where)
     if memory is not None:
         limit = memory["cache_mb"]
         rows.append(
@@ -144,6 +153,32 @@ def promises(bench: dict[str, Any]) -> list[dict[str, Any]]:
             )
         )
     return rows
+
+
+def _costs(add: float, recovered: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """What durability and recovery may cost."""
+    kept, killed = recovered["checkpoints"], recovered["answers"]
+    return [
+        _promise(
+            f"a durable add to {where} nodes takes so many times as long as a bare INSERT of one row",
+            f"{add:.1f}",
+            f"≤ {ADD_TIMES:g}",
+            add <= ADD_TIMES,
+        ),
+        _promise(
+            f"a checkpoint of {where} nodes takes so many times as long as one of {kept['few']:,}",
+            f"{kept['many_of_few']:.2f}",
+            f"≤ {CHECKPOINT_TIMES:g}",
+            kept["many_of_few"] <= CHECKPOINT_TIMES,
+        ),
+        _promise(
+            f"a store of {killed['nodes']:,} nodes, killed with {killed['unindexed']:,} not indexed, opens and answers "
+            "its first search in so many times what it takes when closed in order",
+            f"{killed['killed_of_clean']:.2f}",
+            f"≤ {KILLED_TIMES:g}",
+            killed["killed_of_clean"] <= KILLED_TIMES,
+        ),
+    ]
 
 
 def file_name(result: dict[str, Any]) -> str:

@@ -36,14 +36,16 @@ EXHAUSTIVE = {"exact_limit": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How often things are done. ``searches``: questions; ``cold``: new handles; ``opens``; ``adds``;
-    ``processes``: new processes for each store that is opened."""
+    """How often things are done. ``searches``: questions; ``cold``: new handles; ``opens``; ``adds``; ``checkpoints``;
+    ``processes``: new processes for each store that is opened; ``unindexed``: operations of one that is killed."""
 
     searches: int = 40
     cold: int = 5
     opens: int = 15
     adds: int = 200
     processes: int = 5
+    checkpoints: int = 100
+    unindexed: int = 10_000
 
 
 def subtree(store: Store, rounds: Rounds) -> dict[str, Any]:

@@ -67,6 +67,8 @@ def of(result: Result) -> list[Sheet]:
     found = [_promises(bench), _latency(bench), _figures(result), _opening(bench)]
     if bench["memory"] is not None:
         found.append(_memory(bench))
+    if "recovery" in bench:  # of a result file of before there was any
+        found.append(_recovery(bench["recovery"]))
     return [*found, *_profiles(bench)]
 
 
@@ -138,6 +140,19 @@ def _memory(bench: Result) -> Sheet:
         ["all vectors of the store would be", _mb(memory["all_vectors"])],
     ]
     return Sheet("Resident memory of a new process, MB", ("", "MB"), _cells(rows))
+
+
+def _recovery(recovery: Result) -> Sheet:
+    kept, answers = recovery["checkpoints"], recovery["answers"]
+    labels = {"open": "open", "resume": "resume()", "search": "first search", "all": "all of it"}
+    rows = [
+        [f"checkpoint of {kept[name]:,} nodes, in turns", _ms(kept["times"][name]["median"])]
+        for name in ("few", "many")
+    ]
+    for end, words in (("clean", "closed in order"), ("killed", f"killed, {answers['waiting']:,} waiting")):
+        times = answers["times"][end]
+        rows += [[f"{answers['nodes']:,} nodes, {words}: {labels[name]}", _ms(times[name]["median"])] for name in times]
+    return Sheet("Checkpoints, and the first answer of a new process, ms", ("", "median"), _cells(rows))
 
 
 def _profiles(bench: Result) -> Iterator[Sheet]:

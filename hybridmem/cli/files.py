@@ -1,25 +1,30 @@
-"""Commands about files and the store as a whole: import, export, stats, config."""
+"""Commands about files and the store as a whole: import, export, stats, reembed, config."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hybridmem.cli.memories import index_if_many
+from hybridmem.cli.memories import index_if_many, progress_bar
 from hybridmem.cli.options import Options, command
-from hybridmem.cli.output import Reply, one_line
+from hybridmem.cli.output import Reply, console, one_line
 from hybridmem.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from hybridmem.memory import Memory
+    from hybridmem.types import ReembedReport
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The path of the file.")]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this file."""
-    for name, function in (("import", import_), ("export", export), ("stats", stats), ("config", config)):
+    commands = (("import", import_), ("export", export), ("stats", stats), ("reembed", reembed), ("config", config))
+    for name, function in commands:
         command(app, name)(function)
 
 
@@ -68,6 +73,8 @@ def stats(options: Options) -> Reply:
         def counted(numbers: dict[str, int]) -> str:
             return ", ".join(f"{name} {number}" for name, number in sorted(numbers.items())) or "-"
 
+        where = f" at {found.index_url}" if found.index_url else ""
+        where += f" ({found.index_reason})" if found.index_reason else ""
         rows = {
             "namespace": "/".join(found.namespace),
             "memories": f"{found.nodes} ({counted(found.by_type)})",
@@ -76,7 +83,7 @@ def stats(options: Options) -> Reply:
             "depth": found.depth,
             "operations": f"{found.operations}, checkpoints {found.checkpoints}",
             "vectors": f"{found.vectors} of {found.nodes}, failed {len(found.stuck)}",
-            "Chroma": f"{found.index}, {found.pending} memories wait for it",
+            "Chroma": f"{found.index}{where}, {found.pending} memories wait for it",
             "model": found.embedding_model or "not chosen yet: the first search or hybridmem index does",
             "size": f"{found.size_bytes / 1e6:.1f} MB",
         }
@@ -84,6 +91,31 @@ def stats(options: Options) -> Reply:
             screen.print(f"{name:<11} {one_line(str(value))}", soft_wrap=True)
 
     return Reply(found.to_dict(), text, [f"{id_}: {reason}" for id_, reason in found.stuck])
+
+
+def reembed(options: Options) -> Reply:
+    """Make the configured embedding model that of the store.
+
+    Every content of the store is embedded anew, whatever its namespace. May be interrupted at any time: run again, it
+    goes on where it stopped. Until it is done the old vectors stay.
+    """
+    with options.open() as memory:
+        report = reembed_with_progress(memory)
+    counts = f"{report.embedded + report.resumed} memories embedded, {report.failed} failed"
+    line = f"{counts}: {report.before} → {report.model}"
+    if report.before == report.model and not report.embedded + report.resumed + report.failed:
+        line = f"nothing to do: the store has {report.model}"
+    return Reply(report.to_dict(), lambda screen: screen.print(one_line(line), soft_wrap=True))
+
+
+def reembed_with_progress(memory: Memory) -> ReembedReport:
+    """``memory.reembed()`` with a bar on stderr if that is a terminal."""
+    screen = console(sys.stderr)
+    if not screen.is_terminal:
+        return memory.reembed()
+    with progress_bar(screen, "embedding") as progress:
+        bar = progress.add_task("embedding", total=None)
+        return memory.reembed(progress=lambda done, total: progress.update(bar, completed=done, total=total))
 
 
 def config(options: Options) -> Reply:

@@ -13,6 +13,7 @@ from hybridmem.types import Node
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from hybridmem.memory import Memory
 
@@ -179,16 +180,22 @@ def flush_with_progress(memory: Memory) -> int:
     screen = console(sys.stderr)
     if not screen.is_terminal:
         return memory.flush()
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True) as progress:
-        last = memory.stats()
-        total, bar = last.pending, progress.add_task("indexing", total=last.pending)
+    with progress_bar(screen, "indexing") as progress:
+        last: tuple[int, ...] = ()
+        total = memory.pending()
+        bar = progress.add_task("indexing", total=total)
         while True:
             waiting = memory.flush(PROGRESS_SECONDS)
-            now = memory.stats()
-            progress.update(bar, completed=total - min(now.pending, total))
-            if waiting == 0 or (now.vectors, now.pending) == (last.vectors, last.pending):
+            now = (memory.stats().vectors, memory.pending(), waiting)
+            progress.update(bar, completed=total - min(now[1], total))
+            if waiting == 0 or now == last:
                 return waiting
             last = now
+
+
+def progress_bar(screen: Console, verb: str) -> Progress:
+    """A bar with counts and the time that is left; to be entered."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(verb), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=screen, transient=True)

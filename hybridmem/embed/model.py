@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -16,26 +17,36 @@ from hybridmem.embed.probe import Probe, probe, same_model
 from hybridmem.embed.registry import create, create_from_identity
 from hybridmem.errors import EmbeddingMismatch, EmbeddingUnavailable
 from hybridmem.ports import Calibration, Embedder, EmbedderIdentity, Vectors
-from hybridmem.store import points
+from hybridmem.store import models, points
 from hybridmem.store.connect import Connections
-from hybridmem.store.rows import dump
 
-SETTING = "embedding"
 #: Loading a model that is not there can take seconds; it is not tried again sooner than this.
 RETRY_SECONDS = 30.0
+#: What to do about another model.
+WAY_OUT = (
+    "make the configured one the store's by reembed() (hybridmem reembed), which embeds every content anew. Until then "
+    "writing, ids, tree and lexical search go on working"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a store remembers of its model. ``key`` names the model in the index."""
+    """What a store remembers of its model. ``number``: how often it had been changed when this one came."""
 
     identity: EmbedderIdentity
     fingerprint: str
     calibration: Calibration
+    number: int = 0
 
     @property
     def key(self) -> str:
-        return dump(asdict(self.identity))
+        """Names the model in the vector index."""
+        return models.key({"identity": asdict(self.identity), "number": self.number})
+
+    def is_same(self, other: Recorded) -> bool:
+        """Whether the vectors of both can be compared: they decide, not the name. A model moved to another path is the
+        same, one of the same name may not be."""
+        return self.identity.dimension == other.identity.dimension and same_model(self.fingerprint, other.fingerprint)
 
 
 class Model:
@@ -54,12 +65,30 @@ class Model:
         self._failure: tuple[float, EmbeddingUnavailable] | None = None
 
     def recorded(self) -> Recorded | None:
-        """What the store was built with; None before the first embedding. Loads no model."""
-        if self._recorded is None:
-            with self._connections.read() as tx:
-                value = points.setting(tx, SETTING)
-            self._recorded = None if value is None else _from_json(value)
+        """What the store was built with; None before the first embedding. Loads no model. Read each time, since
+        another process may have changed it: then the embedder has to be compared again."""
+        with self._connections.read() as tx:
+            value = models.current(tx)
+        known = self._recorded
+        if value is not None and (known is None or not models.is_model(value, _mark(known))):
+            with self._guard:
+                self._recorded = from_json(value)
+                if known is not None:
+                    self._embedder = self._refused = self._failure = None
         return self._recorded
+
+    def is_current(self, tx: sqlite3.Connection, recorded: Recorded | None) -> bool:
+        """Whether the store still has this model, in the state that a transaction sees."""
+        return models.current(tx) is None if recorded is None else models.is_current(tx, _mark(recorded))
+
+    def configured(self) -> tuple[Embedder, Recorded]:
+        """The embedder that is configured, whatever the store was built with, and what a store would know of it.
+
+        :raises EmbeddingUnavailable: it cannot be loaded.
+        """
+        embedder = self._make(None)
+        found = probe(embedder)
+        return embedder, Recorded(embedder.identity, found.fingerprint, found.calibration)
 
     def get(self) -> tuple[Embedder, Recorded]:
         """The embedder, and what the store knows of it; the first call ever records it.
@@ -68,6 +97,7 @@ class Model:
         :raises EmbeddingMismatch: it is another model than the store was built with.
         """
         with self._guard:
+            self.recorded()
             if self._refused is not None:
                 raise self._refused
             if self._embedder is None:
@@ -96,7 +126,6 @@ class Model:
         found = probe(embedder)
         if known is None:
             known = self._record(embedder.identity, found)
-        # The vectors decide, not the name: a model moved to another path is the same, one of the same name may not be.
         if not same_model(known.fingerprint, found.fingerprint):
             raise _mismatch(known.identity, embedder.identity)
         return embedder, known
@@ -104,16 +133,17 @@ class Model:
     def _record(self, identity: EmbedderIdentity, found: Probe) -> Recorded:
         """Writes the choice down, unless another process was first: then that one's counts."""
         with self._connections.write() as tx:
-            value = points.setting(tx, SETTING)
+            value = models.current(tx)
             if value is not None:
-                return _from_json(value)
+                return from_json(value)
             made = Recorded(identity, found.fingerprint, found.calibration)
-            points.set_setting(tx, SETTING, _to_json(made))
+            points.set_setting(tx, models.CURRENT, to_json(made))
             return made
 
 
 def choose(known: EmbedderIdentity | None, settings: EmbeddingConfig, given: Embedder | None) -> Embedder:
-    """The embedder object that was passed in, or the one the store recorded, or the configured one.
+    """The embedder object that was passed in; or the one the store recorded, unless the configuration names another; or
+    the configured one.
 
     :raises EmbeddingMismatch: the store was built by another provider than the configured one.
     """
@@ -124,36 +154,47 @@ def choose(known: EmbedderIdentity | None, settings: EmbeddingConfig, given: Emb
     if settings.provider not in ("auto", known.provider):
         raise EmbeddingMismatch(
             f"this store was built with {known.describe()}, but embedding.provider is {settings.provider!r}; set it to "
-            f"'auto' or {known.provider!r}, or export() the memories and import_() them into a new store. Until then "
-            "writing, ids, tree and lexical search go on working"
+            f"'auto' or {known.provider!r}, or {WAY_OUT}"
         )
+    if settings.provider == known.provider and settings.model not in (None, known.model):
+        return create(settings)  # it may be the same one at another path: its vectors will tell
+    if settings.provider == "hashing" and settings.dimension not in (None, known.dimension):
+        return create(settings)
     return create_from_identity(known, settings)
+
+
+def _mark(recorded: Recorded) -> dict[str, Any]:
+    """As much of it as tells it from others."""
+    return {"number": recorded.number, "fingerprint": recorded.fingerprint}
 
 
 def _mismatch(known: EmbedderIdentity, given: EmbedderIdentity) -> EmbeddingMismatch:
     same_name = " under the same name" if known == given else ""
     return EmbeddingMismatch(
         f"this store was built with {known.describe()}, but {given.describe()} gives other vectors{same_name}. "
-        "Configure the model it was built with; or export() the memories and import_() them into a new store. "
-        "Until then writing, ids, tree and lexical search go on working"
+        f"Configure the model it was built with, or {WAY_OUT}"
     )
 
 
-def _to_json(recorded: Recorded) -> dict[str, Any]:
+def to_json(recorded: Recorded) -> dict[str, Any]:
+    """As it is kept in the store's settings."""
     calibration = recorded.calibration
     return {
         "identity": asdict(recorded.identity),
         "fingerprint": recorded.fingerprint,
         "floor": calibration.floor,
         "ceiling": calibration.ceiling,
+        "number": recorded.number,
         "mean": base64.b64encode(np.asarray(calibration.mean, dtype="<f4").tobytes()).decode("ascii"),
     }
 
 
-def _from_json(value: dict[str, Any]) -> Recorded:
+def from_json(value: dict[str, Any]) -> Recorded:
+    """The opposite of :func:`to_json`."""
     mean: Vectors = np.frombuffer(base64.b64decode(value["mean"]), dtype="<f4")
     return Recorded(
         EmbedderIdentity(**value["identity"]),
         value["fingerprint"],
         Calibration(value["floor"], value["ceiling"], mean),
+        models.number(value),
     )

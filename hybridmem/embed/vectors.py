@@ -33,6 +33,10 @@ class Checked:
         """True if no row is bad."""
         return all(reason is None for reason in self.reasons)
 
+    def first_reason(self, start: int, end: int) -> str | None:
+        """What is wrong with the first bad one of these rows; None: all are good."""
+        return next((reason for reason in self.reasons[start:end] if reason is not None), None)
+
 
 def checked(vectors: Any, n: int, dimension: int) -> Checked:
     """Turns whatever an embedder returned into float32 L2-normalised rows; a bad row never spoils the others.

@@ -1,37 +1,33 @@
-"""Chroma, embedded: the only ``import chromadb``, and the only place that knows what it raises.
+"""Chroma, embedded or on a server: the only place that uses chromadb, and that knows what it raises.
 
 What this file guards against, all of it measured with chromadb 1.5.9:
 
-- ``import chromadb`` takes 1.2 s and reads ``.env`` of the current directory and a good many environment variables;
-  either can make it fail or redirect it. It is imported at first use, and sees neither (``_isolated``).
+- ``import chromadb`` can fail or be redirected by its surroundings: see ``chroma_import``.
 - Two clients on one directory lose vectors, in one process too if the path is spelt differently. So there is one client
   per real path and process, counted; between processes, hold an ``OwnerLock``.
 - After a fork the engine's threads are gone and every call hangs: a child of a process that used Chroma is refused.
 - ``get_or_create_collection`` silently keeps another metric; a NaN query gives an arbitrary order; documents stay on
   disk after deletion, so none are ever handed over.
-- Errors are of chromadb, of Python and of Rust (panics are no ``Exception``): all become IndexUnavailable.
+- Errors are of chromadb, of httpx, of Python and of Rust (panics are no ``Exception``): all become IndexUnavailable.
+- ``chromadb.HttpClient`` waits for ever, and asks the server before it is used: ``ServerClient`` does neither.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.machinery
 import json
 import os
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from hybridmem.errors import IndexUnavailable
+from hybridmem.index.chroma_import import import_chromadb, settings
 from hybridmem.index.exact import checked_query, checked_vectors
+from hybridmem.index.server import Server
 from hybridmem.ports import Vectors
 
 #: Chroma takes at most 5,461 records per call.
@@ -39,10 +35,11 @@ BATCH = 5_000
 #: ``ef_search`` 200 keeps recall near 1 up to k = 200 (default 100); ``sync_threshold`` 1000 writes the files rarely,
 #: which is when a crash can tear them, without making single writes slow.
 HNSW = {"space": "cosine", "ef_search": 200, "sync_threshold": 1_000}
+#: Key of the number that is noted with a collection.
+MARK = "pushes"
 
 _lock = threading.RLock()
 _shared: dict[str, _Shared] = {}
-_settings_class: Any = None
 #: Process in which Chroma's threads run, or None.
 _engine_process: int | None = None
 
@@ -69,23 +66,32 @@ def collection_name(namespace: tuple[str, ...], model_key: str) -> str:
 class ChromaIndex:
     """A ``VectorIndex`` in one Chroma collection, cosine. Safe to share between threads; not over a fork.
 
-    The caller must hold the directory's ``OwnerLock`` for as long as this is open.
+    For a directory the caller must hold its ``OwnerLock`` for as long as this is open; for a server, to write.
     """
 
-    def __init__(self, directory: Path, collection: str, dimension: int) -> None:
+    def __init__(self, place: Path | ServerClient, collection: str, dimension: int, *, create: bool = True) -> None:
         """Opens or creates; imports chromadb (1.2 s) the first time.
 
-        :param directory: of the index, made with mode 0700 if missing.
+        :param place: the directory of the index, made with mode 0700 if missing; or a server, which stays open.
         :param collection: see ``collection_name``.
         :param dimension: width of every vector, ≥ 1.
-        :raises IndexUnavailable: chromadb cannot be imported or opened, or the collection has another metric or width.
+        :param create: False: raise IndexUnavailable if there is no such collection.
+        :raises IndexUnavailable: chromadb cannot be imported or opened, the server does not answer, or the collection
+            has another metric or width.
         """
+        self._name = collection
         self._dimension = dimension
-        self._client: Client | None = open_client(directory)
+        self._process = os.getpid()
+        self._client: Client | ServerClient | None = open_client(place) if isinstance(place, Path) else place
         try:
-            with _engine("open the index"):
-                self._collection = self._client.chroma.get_or_create_collection(
-                    collection, embedding_function=None, configuration={"hnsw": dict(HNSW)}
+            with engine("open the index"):
+                chroma = self._client.chroma
+                self._collection = (
+                    chroma.get_or_create_collection(
+                        collection, embedding_function=None, configuration={"hnsw": dict(HNSW)}
+                    )
+                    if create
+                    else chroma.get_collection(collection, embedding_function=None)
                 )
                 # Not ``.configuration``, which warns of deprecation when there is no embedding function.
                 space = (self._collection.configuration_json.get("hnsw") or {}).get("space")
@@ -141,17 +147,36 @@ class ChromaIndex:
                 if len(page) < BATCH:
                     return found
 
+    def count(self) -> int:
+        """How many vectors are in the index."""
+        with self._use("count"):
+            return int(self._collection.count())
+
+    def mark(self, number: int) -> None:
+        """Notes a number beside the vectors, which :meth:`marked` finds again."""
+        with self._use("mark the index"):
+            self._collection.modify(metadata={MARK: number})
+
+    def marked(self) -> int | None:
+        """The number that was noted last, as whoever holds the vectors has it now; None: none was."""
+        with self._use("look at the index"):
+            assert self._client is not None
+            found = self._client.chroma.get_collection(self._name, embedding_function=None).metadata or {}
+            return None if found.get(MARK) is None else int(found[MARK])
+
     def close(self) -> None:
         """Gives up the directory; the last index on it closes Chroma. May be called more than once."""
         client, self._client = self._client, None
-        if client is not None:
+        if isinstance(client, Client):
             client.close()
 
     @contextmanager
     def _use(self, verb: str) -> Iterator[None]:
         if self._client is None:
             raise IndexUnavailable("the vector index was closed")
-        with _engine(verb):
+        if self._process != os.getpid():
+            raise IndexUnavailable("the vector index came over a fork; open the store again in the child process")
+        with engine(verb):
             yield
 
 
@@ -185,7 +210,7 @@ class Client:
                 if _shared.get(self._path) is shared:
                     del _shared[self._path]
                 # Nothing can be done about a failing close, and the index is disposable.
-                with suppress(IndexUnavailable), _engine("close the index"):
+                with suppress(IndexUnavailable), engine("close the index"):
                     shared.chroma.close()
 
 
@@ -200,7 +225,7 @@ def open_client(directory: Path) -> Client:
         path = os.path.realpath(directory)
         shared = _shared.get(path)
         if shared is None:
-            with _engine("open the index"):
+            with engine("open the index"):
                 Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
                 shared = _Shared(_persistent_client(path))
             _shared[path] = shared
@@ -219,37 +244,8 @@ def abandon(directory: Path) -> None:
     with _lock:
         shared = _shared.pop(os.path.realpath(directory), None)
         if shared is not None:
-            with suppress(IndexUnavailable), _engine("close the index"):
+            with suppress(IndexUnavailable), engine("close the index"):
                 shared.chroma.close()
-
-
-def answer_self(directory: Path, collections: Sequence[str]) -> None:
-    """Opens the collections and asks for some of their own vectors. Meant for a child process: it may crash.
-
-    :param collections: names, those that do not exist are passed over; none for every collection there is.
-
-    :raises IndexUnavailable: a collection cannot be read, or does not find what it holds.
-    """
-    client = open_client(directory)
-    try:
-        with _engine("check the index"):
-            present = {one.name for one in client.chroma.list_collections()}
-            for name in collections or sorted(present):
-                if name in present:
-                    _answer_self(client.chroma.get_collection(name, embedding_function=None))
-    finally:
-        client.close()
-
-
-def _answer_self(collection: Any, samples: int = 20) -> None:
-    count = collection.count()
-    for place in range(min(samples, count)):
-        page = collection.get(limit=1, offset=place * count // min(samples, count), include=["embeddings"])
-        vector = np.asarray(page["embeddings"][0], dtype=np.float32)
-        found = collection.query(query_embeddings=[vector], n_results=10, include=["distances"])
-        # Not by id: many nodes may share one vector.
-        if not found["ids"][0] or float(found["distances"][0][0]) > 1e-3:
-            raise IndexUnavailable(f"the collection {collection.name} does not find its own vector {page['ids'][0]}")
 
 
 def refuse_fork() -> None:
@@ -262,7 +258,7 @@ def refuse_fork() -> None:
 
 
 @contextmanager
-def _engine(verb: str) -> Iterator[None]:
+def engine(verb: str) -> Iterator[None]:
     """Whatever the engine raises becomes IndexUnavailable."""
     refuse_fork()
     try:
@@ -274,96 +270,80 @@ def _engine(verb: str) -> Iterator[None]:
         raise IndexUnavailable(f"cannot {verb}: Chroma says {type(error).__name__}: {text}") from error
 
 
+class ServerClient:
+    """As much of ``chromadb.HttpClient`` as is needed here. Making one asks the server nothing."""
+
+    def __init__(self, server: Server) -> None:
+        """:raises IndexUnavailable: chromadb cannot be imported."""
+        with engine("speak to the server"):
+            given = settings(
+                chroma_api_impl="chromadb.api.fastapi.FastAPI",
+                chroma_server_host=server.url,
+                chroma_server_http_port=0,  # that of the url counts, but something must be given
+            )
+            httpx = importlib.import_module("httpx")
+            system = importlib.import_module("chromadb.config").System(given)
+            self._api = system.instance(importlib.import_module("chromadb.api").ServerAPI)
+            self._collection = importlib.import_module("chromadb.api.models.Collection").Collection
+            headers = {**self._api._session.headers, **dict(server.headers)}
+            self._api._session.close()
+            local = httpx.URL(server.url).host in ("127.0.0.1", "::1", "localhost")
+            # A proxy of the environment leads out of this machine: what is on it is not reached through one.
+            self._api._session = httpx.Client(timeout=server.timeout_seconds, headers=headers, trust_env=not local)
+
+    @property
+    def chroma(self) -> ServerClient:
+        return self
+
+    def get_or_create_collection(self, name: str, *, embedding_function: None, configuration: dict[str, Any]) -> Any:
+        return self._of(self._api.get_or_create_collection(name=name, configuration=configuration))
+
+    def get_collection(self, name: str, *, embedding_function: None) -> Any:
+        return self._of(self._api.get_collection(name=name))
+
+    def drop(self, prefix: str, keep: str | None) -> None:
+        """Deletes every collection whose name begins so, except the one to keep.
+
+        :raises IndexUnavailable: the server does not answer.
+        """
+        with engine("delete a collection"):
+            for name in [one.name for one in self._api.list_collections() if one.name.startswith(prefix)]:
+                if name != keep:
+                    self._api.delete_collection(name)
+
+    def close(self) -> None:
+        """Closes the connections to the server."""
+        self._api._session.close()
+
+    def _of(self, model: Any) -> Any:
+        return self._collection(client=self._api, model=model, embedding_function=None)
+
+
+def unreachable(error: BaseException | None) -> bool:
+    """Whether this came of a server that gave no answer at all; False: it answered, with an error."""
+    transport = importlib.import_module("httpx").TransportError
+    while error is not None:
+        if isinstance(error, transport):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _persistent_client(path: str) -> Any:
-    global _settings_class, _engine_process
+    global _engine_process
     chromadb = import_chromadb()
-    if _settings_class is None:
-        _settings_class = _isolated(chromadb.config.Settings)
-    settings = _settings_class(
-        _env_file=None,
+    given = settings(
         chroma_api_impl="chromadb.api.rust.RustBindingsAPI",
-        anonymized_telemetry=False,
         allow_reset=False,
         is_persistent=True,
         persist_directory=path,
     )
     _engine_process = os.getpid()
     try:
-        return chromadb.PersistentClient(path, settings)
+        return chromadb.PersistentClient(path, given)
     except BaseException:
         # Chroma keeps the half-made system of a failed client and would hand it to the next one on this path.
         shared = importlib.import_module("chromadb.api.shared_system_client").SharedSystemClient
         for kept in (shared._identifier_to_system, getattr(shared, "_identifier_to_refcount", {})):
             kept.pop(path, None)
         raise
-
-
-def _isolated(settings: Any) -> Any:
-    """Chroma's Settings, reading neither ``.env`` nor the environment: only what is passed in, and the defaults."""
-    return type(
-        "Settings", (settings,), {"settings_customise_sources": classmethod(_only_arguments), "__module__": __name__}
-    )
-
-
-def _only_arguments(cls: Any, settings_cls: Any, init_settings: Any, *others: Any, **more: Any) -> tuple[Any, ...]:
-    return (init_settings,)
-
-
-def import_chromadb() -> ModuleType:
-    """Imports chromadb such that the Settings it builds while it is imported are isolated too.
-
-    :raises IndexUnavailable: it is not installed, or its import fails. While the interpreter is being taken down,
-        what the import raises comes through as it is: then nothing is wrong with Chroma.
-    """
-    if sys.modules.get("chromadb") is not None:
-        return importlib.import_module("chromadb")
-    hook = _SettingsHook()
-    try:
-        sys.meta_path.insert(0, hook)
-        return importlib.import_module("chromadb")
-    except ModuleNotFoundError as error:
-        raise IndexUnavailable(f"Chroma cannot be imported: {error}; run: pip install 'chromadb>=1.5.9,<2'") from error
-    except Exception as error:
-        if not threading.main_thread().is_alive():
-            raise
-        raise IndexUnavailable(f"Chroma cannot be imported: {error!r}") from error
-    finally:
-        if hook in sys.meta_path:
-            sys.meta_path.remove(hook)
-        hook.restore()
-
-
-class _SettingsHook(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Isolates ``chromadb.config.Settings`` right after its module ran, and lets go of it after the import.
-
-    A program that uses chromadb itself thus gets its own ``.env`` back; only the import is not at its mercy.
-    """
-
-    def __init__(self) -> None:
-        self._real: Any = None
-        self._settings: Any = None
-        self._env_file: Any = None
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname != "chromadb.config":
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            self._real, spec.loader = spec.loader, self
-        return spec
-
-    def create_module(self, spec: Any) -> Any:
-        return self._real.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._real.exec_module(module)
-        self._settings = module.Settings
-        # Both are needed: the file is read before anybody asks which sources count.
-        self._env_file = self._settings.model_config.get("env_file")
-        self._settings.model_config["env_file"] = None
-        self._settings.settings_customise_sources = classmethod(_only_arguments)
-
-    def restore(self) -> None:
-        if self._settings is not None:
-            self._settings.model_config["env_file"] = self._env_file
-            del self._settings.settings_customise_sources

@@ -35,7 +35,8 @@ _CHILD = f"""
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from pathlib import Path
-from hybridmem.index.chroma import answer_self, import_chromadb
+from hybridmem.index.child import answer_self
+from hybridmem.index.chroma_import import import_chromadb
 try:
     import_chromadb()
 except BaseException:

@@ -21,6 +21,10 @@ FILES = ("header.bin", "data_level0.bin", "length.bin", "link_lists.bin", "index
 LENGTH_TOLERANCE = 1e-2
 
 
+#: Elements that the files of a new index are made for; fewer, often changed, may be written out with all that room.
+FIRST_ROOM = 100
+
+
 class Suspect(Exception):
     """What is wrong with the files of an index."""
 
@@ -88,11 +92,15 @@ class _Header:
         return header
 
 
+def _check_size(file: Path, header: _Header, width: int, where: str) -> None:
+    """It has the elements, ``width`` bytes each, or the room that it is made with."""
+    if (size := file.stat().st_size) not in (header.count * width, max(header.count, FIRST_ROOM) * width):
+        raise Suspect(f"{where}: {file.name} has {size} bytes, not {header.count * width}")
+
+
 def _check_level0(file: Path, header: _Header, where: str) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Links, vectors and labels of every element; returns the labels and which of them are marked deleted."""
-    expected = header.count * header.element_size
-    if file.stat().st_size != expected:
-        raise Suspect(f"{where}: data_level0.bin has {file.stat().st_size} bytes, not {expected}")
+    _check_size(file, header, header.element_size, where)
     if not header.count:
         return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_)
     element = np.dtype(
@@ -109,7 +117,7 @@ def _check_level0(file: Path, header: _Header, where: str) -> tuple[NDArray[np.u
             "itemsize": header.element_size,
         }
     )
-    data = np.memmap(file, dtype=element, mode="r")
+    data = np.memmap(file, dtype=element, mode="r", shape=(header.count,))
     labels = np.array(data["label"])
     deleted = (data["deleted"] & 1).astype(np.bool_)
     for start in range(0, header.count, 10_000):  # in slices, so that a big index does not fill the memory
@@ -133,9 +141,8 @@ def _check_elements(data: Any, header: _Header, where: str) -> None:
 
 def _check_lengths(file: Path, header: _Header, where: str) -> None:
     """The length each vector had before it was normalised: one float per element."""
-    if file.stat().st_size != 4 * header.count:
-        raise Suspect(f"{where}: length.bin has {file.stat().st_size} bytes, not {4 * header.count}")
-    lengths = np.fromfile(file, dtype="<f4")
+    _check_size(file, header, 4, where)
+    lengths = np.fromfile(file, dtype="<f4", count=header.count)
     if not (np.isfinite(lengths) & (lengths > 0.0)).all():
         raise Suspect(f"{where}: length.bin holds a length that is not above 0")
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from hybridmem.store import tree
+from hybridmem.store.paths import path_below
 from hybridmem.store.rows import subtree_range
 
 
@@ -26,7 +27,7 @@ def rehang(tx: sqlite3.Connection, moved: Sequence[int]) -> None:
             chain.append(parent)
         for one in reversed(chain):
             path, depth = places[rows[one][0]]
-            places[one] = (tree.path_below(path, one), depth + 1)
+            places[one] = (path_below(path, one), depth + 1)
     tx.executemany(
         "UPDATE node SET path = ?, depth = ? WHERE id = ?",
         [(*places[node_id], node_id) for node_id in rows],

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from hybridmem.speakers import speaker
-from hybridmem.store import log, points, tree
+from hybridmem.store import log, points
+from hybridmem.store.paths import path_segment
 from hybridmem.store.rows import content_key, dump
 from hybridmem.store.shape import loops
 from hybridmem.text import terms
@@ -126,7 +127,7 @@ def _paths(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
         FROM node n LEFT JOIN node p ON p.id = n.parent_id
         WHERE {_WITHIN} AND n.id > ? ORDER BY n.id LIMIT ?"""
     for node_id, space, steps, begins, rest in _pages(tx, sql, only, only):
-        if steps != 1 or not begins or rest != tree._segment(node_id):
+        if steps != 1 or not begins or rest != path_segment(node_id):
             yield Fault("path", space, node_id)
 
 

@@ -23,6 +23,7 @@ from types import FrameType, TracebackType
 
 import sqlite_utils
 
+from hybridmem import faults
 from hybridmem.errors import (
     HybridMemError,
     NotFound,
@@ -188,6 +189,7 @@ class Connections:
             migrations.apply(sqlite_utils.Database(conn, execute_plugins=False))
             conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             conn.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            faults.point("migration.before_commit")
 
     def _use_wal(self, conn: sqlite3.Connection) -> None:
         """Switching the journal mode does not honour the busy timeout, so the wait is here."""
@@ -259,16 +261,23 @@ class Transaction:
         self._held, self._caller, held.transaction = held, caller, self
         held.lock.acquire()
         connections.check()  # it may have been closed meanwhile
-        if self._writing and not connections._writer.acquire(timeout=max(connections._busy_timeout, 0.001)):
+        if not self._writing:
+            held.conn.execute("BEGIN")
+            return held.conn
+        faults.point("write.before_begin")
+        if not connections._writer.acquire(timeout=max(connections._busy_timeout, 0.001)):
             raise connections._busy()
-        held.conn.execute("BEGIN IMMEDIATE" if self._writing else "BEGIN")
+        held.conn.execute("BEGIN IMMEDIATE")
+        faults.point("write.after_begin")
         return held.conn
 
     def _commit(self) -> None:
         if self._held is None or self._held.transaction is not self:
             raise HybridMemError(f"{self._connections.directory}: the transaction was given up; nothing was written")
+        faults.point("write.before_commit")
         self._committing = True
         self._held.conn.execute("COMMIT")
+        faults.point("write.after_commit")
 
     @property
     def _is_undone(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from hybridmem.speakers import speaker
-from hybridmem.store import lexical, outbox
+from hybridmem.store import lexical, models, outbox
 from hybridmem.store.rows import dump
 from hybridmem.text import terms
 
@@ -25,7 +25,8 @@ def derive(source: sqlite3.Connection, tx: sqlite3.Connection, ids: Iterable[int
 
     :param source: a store with the same internal ids; its embeddings are taken where they are of the same revision.
     """
-    left = iter(ids)
+    waiting = tx.execute("SELECT node_id FROM outbox").fetchall()  # the source may have embedded them since
+    left = iter(sorted({*ids, *(row[0] for row in waiting)}))
     while page := list(islice(left, PAGE)):
         _index(tx, page)
         _embed(source, tx, page)
@@ -63,6 +64,8 @@ def _embed(source: sqlite3.Connection, tx: sqlite3.Connection, ids: list[int]) -
         WHERE node_id IN (SELECT value FROM json_each(?))""",
         (wanted,),
     ).fetchall()
+    if models.current_key(tx) not in (None, models.current_key(source)):
+        rows = []  # of another model than all that is there: these are embedded again, by the one that it has
     tx.execute("DELETE FROM embedding WHERE node_id IN (SELECT value FROM json_each(?))", (wanted,))
     tx.executemany(
         "INSERT INTO embedding (namespace_id, node_id, piece, revision_id, vector) VALUES (?, ?, ?, ?, ?)",

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
+from hybridmem import faults
 from hybridmem.store.rows import dump, from_micros, subtree_range
 from hybridmem.types import Operation, State
 
@@ -76,6 +77,7 @@ def append(
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (namespace, sequence, kind, node_uid, agent, at, body, payload_hash, entry_hash),
     )
+    faults.point("log.after_row")
     return sequence
 
 

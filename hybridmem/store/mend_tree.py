@@ -12,6 +12,7 @@ from typing import Any
 from hybridmem.store import points, tree
 from hybridmem.store.checks import Fault
 from hybridmem.store.mender import Mender, by_space, ids_of
+from hybridmem.store.paths import path_segment
 from hybridmem.store.rows import new_uid
 from hybridmem.store.shape import leads_to, levels, loops
 from hybridmem.types import ROOT_TYPE
@@ -139,7 +140,7 @@ def paths(mender: Mender, faults: Sequence[Fault]) -> None:
         root, parents, _ = mender.shape(space)
         above: dict[int | None, str] = {None: "/"}
         for depth, level in enumerate(levels(parents, root)):
-            here: dict[int | None, str] = {one: above[parents[one]] + tree._segment(one) for one in level}
+            here: dict[int | None, str] = {one: above[parents[one]] + path_segment(one) for one in level}
             mender.tx.executemany(
                 "UPDATE node SET path = ?1, depth = ?2 WHERE id = ?3 AND (path != ?1 OR depth != ?2)",
                 [(path, depth, one) for one, path in here.items()],

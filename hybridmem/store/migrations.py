@@ -13,7 +13,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 migrations = Migrations("hybridmem")
 
@@ -35,6 +35,15 @@ def m002_pieces(db: sqlite_utils.Database) -> None:
 def m003_claims(db: sqlite_utils.Database) -> None:
     """Who works on a task."""
     db.execute(_CLAIMS)
+
+
+@migrations()
+def m004_places(db: sqlite_utils.Database) -> None:
+    """Decisions and tasks by where they hang, so that those below one task are found without reading all of the
+    namespace; and where the vectors of another embedding model are gathered until they are complete, see
+    hybridmem.store.models."""
+    for statement in (*_PLACES, *_NEXT_MODEL):
+        db.execute(statement)
 
 
 _FIRST = (
@@ -192,3 +201,18 @@ _CLAIMS = """CREATE TABLE claim (
     outlives INTEGER NOT NULL CHECK (outlives IN (0, 1)), -- 1: whatever becomes of the run
     until INTEGER NOT NULL
 ) STRICT"""
+
+_PLACES = (
+    "CREATE INDEX node_decision_place ON node (namespace_id, path) WHERE type = 'decision'",
+    "CREATE INDEX node_task_place ON node (namespace_id, path) WHERE type = 'task'",
+)
+
+_NEXT_MODEL = (
+    """CREATE TABLE embedding_next (
+        node_id INTEGER NOT NULL REFERENCES node(id),
+        piece INTEGER NOT NULL CHECK (piece BETWEEN 0 AND 255),
+        revision_id INTEGER NOT NULL,          -- the content it was made from
+        vector BLOB NOT NULL,                  -- little-endian float32, L2-normalised
+        PRIMARY KEY (node_id, piece)
+    ) STRICT""",
+)

@@ -77,7 +77,7 @@ def save(tx: sqlite3.Connection, item: Pending, vectors: Vectors) -> None:
     current = tx.execute("SELECT revision_id FROM node WHERE id = ?", (item.node_id,)).fetchone()
     if current is None or current[0] != item.revision:
         return
-    drop_embedding(tx, item.node_id)
+    tx.execute("DELETE FROM embedding WHERE node_id = ?", (item.node_id,))
     # New rows have new, higher ids: views see them as new.
     tx.executemany(
         "INSERT INTO embedding (namespace_id, node_id, piece, revision_id, vector) VALUES (?, ?, ?, ?, ?)",
@@ -91,6 +91,7 @@ def save(tx: sqlite3.Connection, item: Pending, vectors: Vectors) -> None:
 def drop_embedding(tx: sqlite3.Connection, node_id: int) -> None:
     """Takes away the embedding of a content that is no longer current, all pieces of it."""
     tx.execute("DELETE FROM embedding WHERE node_id = ?", (node_id,))
+    tx.execute("DELETE FROM embedding_next WHERE node_id = ?", (node_id,))  # see hybridmem.store.models
 
 
 def keep_embedding(tx: sqlite3.Connection, node_id: int, revision: int) -> None:
@@ -100,6 +101,7 @@ def keep_embedding(tx: sqlite3.Connection, node_id: int, revision: int) -> None:
         SELECT namespace_id, node_id, piece, ?, vector FROM embedding WHERE node_id = ? ORDER BY piece""",
         (revision, node_id),
     )
+    tx.execute("UPDATE embedding_next SET revision_id = ? WHERE node_id = ?", (revision, node_id))
 
 
 def done(tx: sqlite3.Connection, entries: Iterable[int]) -> None:
@@ -118,13 +120,16 @@ def waiting(tx: sqlite3.Connection, namespace: int | None = None) -> int:
     return int(row[0])
 
 
-def without_vector(tx: sqlite3.Connection, namespace: int) -> int:
-    """How many live nodes of a namespace wait for their vector, not counting those that failed."""
+def without_vector(tx: sqlite3.Connection, namespace: int, most: int) -> int:
+    """How many live nodes of a namespace wait for their vector, not counting those that failed, nor further than
+    ``most``: a search asks this each time, and after an import very many wait."""
     row = tx.execute(
-        """SELECT count(*) FROM outbox o JOIN node n ON n.id = o.node_id
-        LEFT JOIN embedding e ON e.node_id = n.id AND e.revision_id = n.revision_id
-        WHERE o.namespace_id = ? AND o.reason IS NULL AND n.state = 'live' AND e.id IS NULL""",
-        (namespace,),
+        """SELECT count(*) FROM (
+            SELECT 1 FROM outbox o JOIN node n ON n.id = o.node_id
+            LEFT JOIN embedding e ON e.node_id = n.id AND e.revision_id = n.revision_id
+            WHERE o.namespace_id = ? AND o.reason IS NULL AND n.state = 'live' AND e.id IS NULL LIMIT ?
+        )""",
+        (namespace, most),
     ).fetchone()
     return int(row[0])
 
@@ -148,6 +153,24 @@ def requeue_all(tx: sqlite3.Connection) -> None:
     tx.execute(
         """INSERT INTO outbox (namespace_id, node_id) SELECT namespace_id, id FROM node
         WHERE state = 'live' AND parent_id IS NOT NULL AND id NOT IN (SELECT node_id FROM outbox)"""
+    )
+
+
+def queue_unembedded(tx: sqlite3.Connection) -> None:
+    """Asks for every live node that has no embedding."""
+    tx.execute(
+        """INSERT INTO outbox (namespace_id, node_id) SELECT namespace_id, id FROM node n
+        WHERE state = 'live' AND parent_id IS NOT NULL AND id NOT IN (SELECT node_id FROM outbox)
+        AND NOT EXISTS (SELECT 1 FROM embedding e WHERE e.node_id = n.id AND e.revision_id = n.revision_id)"""
+    )
+
+
+def failed_content(tx: sqlite3.Connection, node_id: int, revision: int, reason: str) -> None:
+    """As :func:`failed`, for a content that waits, if it is still the current one."""
+    tx.execute(
+        """UPDATE outbox SET attempts = attempts + 1, reason = ? WHERE node_id = ?
+        AND node_id IN (SELECT id FROM node WHERE id = ? AND revision_id = ?)""",
+        (reason, node_id, node_id, revision),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hybridmem.store import tree
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, from_micros, subtree_range
 from hybridmem.text import terms
 from hybridmem.types import TASK_TYPE, Node, State, Task
@@ -123,7 +124,7 @@ class Past:
         return {one: node.content[:characters] for one, node in self.nodes(tx, ids).items()}
 
     def titles(self, tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        chains = {one: tree.path_ids(self._by_id[one].path)[1:-1] for one in ids if one in self._by_id}
+        chains = {one: path_ids(self._by_id[one].path)[1:-1] for one in ids if one in self._by_id}
         named = self.nodes(tx, sorted({one for chain in chains.values() for one in chain}))
         return {
             one: tuple(tree.title(named[above].content) for above in chain if above in named)

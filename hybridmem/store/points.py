@@ -6,6 +6,7 @@ import json
 import sqlite3
 from typing import Any, Literal
 
+from hybridmem import faults
 from hybridmem.store import log
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, dump, from_micros, subtree_range, to_node
 from hybridmem.types import Checkpoint, Namespace, Node
@@ -25,6 +26,15 @@ def setting(tx: sqlite3.Connection, key: str) -> Any:
 
 def set_setting(tx: sqlite3.Connection, key: str, value: Any) -> None:
     tx.execute("INSERT OR REPLACE INTO setting (key, value) VALUES (?, ?)", (key, dump(value)))
+
+
+def drop_setting(tx: sqlite3.Connection, key: str) -> None:
+    tx.execute("DELETE FROM setting WHERE key = ?", (key,))
+
+
+def drop_settings(tx: sqlite3.Connection, prefix: str) -> None:
+    """Takes away every setting whose key begins so."""
+    tx.execute("DELETE FROM setting WHERE substr(key, 1, length(?)) = ?", (prefix, prefix))
 
 
 def namespace_id(tx: sqlite3.Connection, namespace: Namespace) -> int | None:
@@ -142,12 +152,14 @@ def below(
 ) -> list[Node]:
     """The decisions or tasks below a node, newest first; with ``open_only`` only tasks that are not finished.
 
-    Costs what the namespace has of that type, not what it has of nodes: both types have a partial index, which SQLite
-    uses only if the type stands in the statement itself.
+    Costs what there is of that type below the node, however big the store is: both types have partial indexes, one by
+    place, and one in the order of insertion for all that the root has. SQLite would not know which is the shorter way.
     """
     low, high = subtree_range(key.path)
+    index = f"node_{type}" if key.parent_id is None else f"node_{type}_place"
+    tables = NODE_TABLES.replace("node n", f"node n INDEXED BY {index}", 1)
     rows = tx.execute(
-        f"""SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.namespace_id = ? AND n.type = '{type}'
+        f"""SELECT {NODE_COLUMNS} FROM {tables} WHERE n.namespace_id = ? AND n.type = '{type}'
             AND n.path > ? AND n.path < ? AND n.state = 'live'
             {"AND t.status IN ('open', 'paused')" if open_only else ""} ORDER BY n.id DESC LIMIT ?""",
         (namespace, low, high, -1 if limit is None else limit),
@@ -183,6 +195,7 @@ def add_checkpoint(tx: sqlite3.Connection, namespace: int, **columns: Any) -> in
     names = ["namespace_id", "number", *columns]
     marks = ", ".join("?" * len(names))
     tx.execute(f"INSERT INTO checkpoint ({', '.join(names)}) VALUES ({marks})", (namespace, row[0], *columns.values()))
+    faults.point("checkpoint.after_row")
     return int(row[0])
 
 

@@ -54,7 +54,7 @@ def rebuild(source: Path, backup: Path | None, target: Path, *, searchable: bool
                 with new.write() as tx:
                     done = replay(live, tx)
                     if searchable:
-                        derive(live, tx, sorted(done.changed))
+                        derive(live, tx, done.changed)
                 with new.read() as replayed:
                     digests = digest.digest(live), digest.digest(replayed)
                     differing = digests[0] != digests[1]

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hybridmem.errors import StoreDamaged
-from hybridmem.store import branches, log, points, tree
+from hybridmem.store import branches, log, points
 from hybridmem.store.activity import settle
+from hybridmem.store.paths import path_below, path_ids
 from hybridmem.store.rows import content_key, dump
 from hybridmem.types import ROOT_TYPE
 
@@ -133,7 +134,7 @@ class _Chunk:
                 "SELECT path FROM node WHERE namespace_id = ? AND uid IN (SELECT value FROM json_each(?))",
                 (namespace, dump(sorted(uids))),
             ).fetchall()
-            ids.update(one for row in rows for one in tree.path_ids(row[0]))
+            ids.update(one for row in rows for one in path_ids(row[0]))
         rows = self._tx.execute(
             f"""SELECT {", ".join(_NODE_COLUMNS)}, {", ".join(_TASK)} FROM node LEFT JOIN task ON node_id = id
             WHERE id IN (SELECT value FROM json_each(?))""",
@@ -276,7 +277,7 @@ class _Chunk:
                 chain.append(self._by_id[chain[-1].parent_id])
             for one in reversed(chain):
                 above = None if one.parent_id is None else self._by_id[one.parent_id]
-                one.path = tree.path_below(above.path if above else "/", one.id)
+                one.path = path_below(above.path if above else "/", one.id)
                 one.depth = above.depth + 1 if above else 0
 
     def _copy_revisions(self) -> dict[int, str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hybridmem.store import tree
+from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, dump, subtree_range
 from hybridmem.types import State, TaskStatus
 
@@ -58,7 +59,7 @@ def highest_forgotten_above(tx: sqlite3.Connection, key: Key) -> str | None:
     row = tx.execute(
         """SELECT uid FROM node WHERE id IN (SELECT value FROM json_each(?)) AND state = 'forgotten'
         ORDER BY depth LIMIT 1""",
-        (dump(tree.path_ids(key.path)[:-1]),),
+        (dump(path_ids(key.path)[:-1]),),
     ).fetchone()
     return None if row is None else str(row[0])
 
@@ -68,7 +69,7 @@ def nearest_live_above(tx: sqlite3.Connection, key: Key, without: Sequence[int])
     row = tx.execute(
         """SELECT id FROM node WHERE id IN (SELECT value FROM json_each(?)) AND (state = 'live' OR parent_id IS NULL)
         AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY depth DESC LIMIT 1""",
-        (dump(tree.path_ids(key.path)[:-1]), dump(list(without))),
+        (dump(path_ids(key.path)[:-1]), dump(list(without))),
     ).fetchone()
     return tree.by_id(tx, row[0])
 

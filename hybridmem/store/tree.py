@@ -11,12 +11,13 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hybridmem import faults
 from hybridmem.errors import Conflict, InvalidInput, NotFound, StoreDamaged
+from hybridmem.store.paths import path_below, path_end, path_ids
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, content_key, dump, subtree_range, to_node
 from hybridmem.types import Node, State
 
 _KEY_COLUMNS = "id, uid, parent_id, path, depth, type, version, state"
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 # Writing
 
@@ -55,7 +56,7 @@ def insert(
         (node_id, content, structured, dump(metadata)),
     ).lastrowid
     assert revision is not None
-    path = (parent.path if parent else "/") + _segment(node_id)
+    path = path_below(parent.path if parent else "/", node_id)
     depth = parent.depth + 1 if parent else 0
     tx.execute(
         """INSERT INTO node (id, namespace_id, uid, parent_id, path, depth, type, revision_id, content_key, importance,
@@ -132,7 +133,7 @@ def touch(tx: sqlite3.Connection, moments: Mapping[str, int]) -> None:
     latest: dict[int, int] = {}
     # Newest and deepest first: whoever is reached again later has all its ancestors up to date already.
     for path, at in sorted(moments.items(), key=lambda item: (item[1], len(item[0])), reverse=True):
-        if _last(path) not in latest:
+        if path_end(path) not in latest:
             for node_id in path_ids(path):
                 latest.setdefault(node_id, at)
     tx.executemany(
@@ -151,12 +152,14 @@ def move(tx: sqlite3.Connection, key: Key, parent: Key, at: int) -> None:
     if parent.path.startswith(key.path):
         raise InvalidInput(f"parent: {parent.uid} is {key.uid} itself or lies below it; that would make a loop")
     low, high = subtree_range(key.path)
-    path = parent.path + _segment(key.id)
+    path = path_below(parent.path, key.id)
     tx.execute("UPDATE node SET parent_id = ? WHERE id = ?", (parent.id, key.id))
+    faults.point("move.before_paths")
     tx.execute(
         "UPDATE node SET path = ? || substr(path, ?), depth = depth + ? WHERE path >= ? AND path < ?",
         (path, len(key.path) + 1, parent.depth + 1 - key.depth, low, high),
     )
+    faults.point("move.after_paths")
     change(tx, key, at)
 
 
@@ -363,38 +366,9 @@ def count_below(tx: sqlite3.Connection, path: str, limit: int) -> int:
     return int(row[0])
 
 
-def path_ids(path: str) -> list[int]:
-    """The internal ids along a path, root first, the node itself last."""
-    return [_number(part) for part in path.strip("/").split("/")]
-
-
-def path_below(path: str, node_id: int) -> str:
-    """The path of a node right below the one with this path; the root is below '/'."""
-    return path + _segment(node_id)
-
-
 def pages(tx: sqlite3.Connection, key: Key) -> Iterator[Node]:
     """Every node of a subtree in preorder, within one snapshot."""
     after = ""
     while page := walk(tx, key, after=after):
         after = page[-1][0]
         yield from (found for _, found in page)
-
-
-def _segment(node_id: int) -> str:
-    """An id as a path segment whose text order is its number order: the count of base-36 digits, then the digits."""
-    digits = ""
-    number = node_id
-    while number:
-        number, rest = divmod(number, 36)
-        digits = _DIGITS[rest] + digits
-    return f"{_DIGITS[len(digits)]}{digits}/"
-
-
-def _last(path: str) -> int:
-    """The internal id of the node that a path leads to."""
-    return _number(path[path.rfind("/", 0, -1) + 1 : -1])
-
-
-def _number(segment: str) -> int:
-    return int(segment[1:], 36)

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from types import FrameType
 
+from hybridmem import faults
 from hybridmem.config import Config
 from hybridmem.errors import NotFound
 from hybridmem.ports import Clock
@@ -75,6 +76,7 @@ class Workspace:
         self, tx: sqlite3.Connection, task: Key | None, node: Key | None, *, agent: str | None = None
     ) -> dict[str, list[str | None]]:
         """Sets the active task and node of an agent (None: of this one); returns what the log is to say of it."""
+        faults.point("task.before_pointer")
         who = self.agent if agent is None else agent
         points.set_active(tx, self.id, who, task.id if task else None, node.id if node else None)
         return {who: [task.uid if task else None, node.uid if node else None]}
@@ -147,6 +149,7 @@ class Workspace:
                     "importance": 0.5, "confidence": 1.0,
                 },
             )  # fmt: skip
+            faults.point("namespace.before_commit")
             return made
 
 

@@ -81,8 +81,9 @@ class TestRanking:
             for query in (QUERY, None):
                 shown = dated.context(query, order=order, token_budget=4_000, types=["event"])
                 assert {hit.id for hit in shown.hits} == DATES.keys()
-        by_time = dated.context(QUERY, order="time", format="json", token_budget=4_000, types=["event"])
-        assert by_time.text.index("0001-01-01") < by_time.text.index("2026-06-22") < by_time.text.index("9999-12-31")
+        for format in ("text", "markdown", "json"):
+            text = dated.context(QUERY, order="time", format=format, token_budget=4_000, types=["event"]).text
+            assert text.index("0001-01-01") < text.index("2026-06-22") < text.index("9999-12-31")
 
     def test_as_of_any_time(self, dated: Memory) -> None:
         for moment in DATES.values():

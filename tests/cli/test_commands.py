@@ -189,6 +189,14 @@ class TestIndexing:
         assert not (cli.store / "vectors").exists()
         assert cli.json("search", "发票")["hits"][0]["score_details"]["vector"] is not None
 
+    def test_a_server_that_is_away_holds_up_nothing_and_stats_name_it(self, cli: Cli) -> None:
+        there = ("--set", "index.url=http://127.0.0.1:1", "--set", "index.exact_limit=0")
+        cli.json("add", "发票 invoice", *there)
+        assert cli.json("search", "发票", *there)["hits"][0]["node"]["content"] == "发票 invoice"
+        assert cli.json("index", *there)["waiting"] == 1
+        assert cli.json("stats", *there)["index_url"] == "http://127.0.0.1:1"
+        assert "not-opened at http://127.0.0.1:1, 1 memories wait" in cli("stats", *there).out
+
     def test_index_does_all_that_waits(self, cli: Cli, claim: dict[str, str]) -> None:
         assert cli.json("index") == {"ok": True, "waiting": 0, "vectors": 4, "stuck": []}
 

@@ -15,6 +15,7 @@ SUCCESSES = {
     "update": ("update", "{fact}", "--importance", "0.3"),
     "move": ("move", "{fact}", "{event}"),
     "index": ("index",),
+    "reembed": ("reembed",),
     "search": ("search", "发票为什么被退回？"),
     "context": ("context", "发票为什么被退回？", "--budget", "200"),
     "task start": ("task", "start", "Pay the invoice"),

@@ -25,11 +25,14 @@ from hybridmem import Memory
 from hybridmem.config import EmbeddingConfig
 from hybridmem.embed.hashing import HashingEmbedder
 from hybridmem.index import ChromaIndex, collection_name
+from hybridmem.index.chroma import ServerClient
 from hybridmem.index.projection import DIRECTORY, FILES
+from hybridmem.index.server import Server
 from hybridmem.pieces import MOST, pieces
 from hybridmem.store import lexical, log, outbox, points, tree
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import DATABASE_NAME
+from hybridmem.store.paths import path_ids
 from hybridmem.text import terms
 
 ROOT = Path(hybridmem.__file__).resolve().parent.parent
@@ -189,14 +192,15 @@ def _check_tree(tx: sqlite3.Connection, namespace: int) -> None:
         while (parent := parents[chain[-1]]) is not None:
             assert parent not in chain, f"a loop: {chain}"
             chain.append(parent)
-        assert tree.path_ids(path) == chain[::-1], f"the path of {node_id} is {path}, its ancestors are {chain}"
+        assert path_ids(path) == chain[::-1], f"the path of {node_id} is {path}, its ancestors are {chain}"
         assert depth == len(chain) - 1
     assert points.node_count(tx, namespace) == len(rows) - 1
 
 
-def check_vectors(path: Path) -> None:
-    """Nothing waits, and SQLite and Chroma hold the embedder's vector of every live node, and no other."""
-    assert not is_dirty(path)
+def check_vectors(path: Path, url: str | None = None) -> None:
+    """Nothing waits, and SQLite and Chroma (of the server at ``url``, if there is one) hold the embedder's vector of
+    every live node, and no other."""
+    assert url or not is_dirty(path)
     connections = Connections(path)
     try:
         with connections.read() as tx:
@@ -222,7 +226,9 @@ def check_vectors(path: Path) -> None:
     wanted = {node_id: right_vectors(contents[node_id]) for node_id in ids}
     for node_id in ids:
         np.testing.assert_allclose(kept[node_id], wanted[node_id], atol=1e-6)
-    held = chroma_vectors(path, recorded)
+    if not kept and recorded == "null":  # nothing was ever embedded: there was nothing, or all of it was forgotten
+        return
+    held = chroma_vectors(path, recorded) if url is None else server_vectors(path, url)
     assert set(held) == {(node_id, piece) for node_id in ids for piece in range(len(wanted[node_id]))}, (
         "Chroma does not hold what is live"
     )
@@ -247,14 +253,37 @@ def chroma_vectors(path: Path, recorded: str | None = None) -> dict[tuple[int, i
 def _read_chroma(path: Path, recorded: str | None) -> dict[tuple[int, int], Any]:
     index = open_chroma(path, recorded)
     try:
-        ids = sorted(index.ids())
-        found: dict[tuple[int, int], Any] = {}
-        for start in range(0, len(ids), 500):
-            page = index._collection.get(ids=[str(one) for one in ids[start : start + 500]], include=["embeddings"])
-            found.update(zip((divmod(int(one), MOST) for one in page["ids"]), page["embeddings"], strict=True))
-        return found
+        return _read_index(index)
     finally:
         index.close()
+
+
+def _read_index(index: ChromaIndex) -> dict[tuple[int, int], Any]:
+    ids = sorted(index.ids())
+    found: dict[tuple[int, int], Any] = {}
+    for start in range(0, len(ids), 500):
+        page = index._collection.get(ids=[str(one) for one in ids[start : start + 500]], include=["embeddings"])
+        found.update(zip((divmod(int(one), MOST) for one in page["ids"]), page["embeddings"], strict=True))
+    return found
+
+
+def server_vectors(path: Path, url: str) -> dict[tuple[int, int], Any]:
+    """(internal id, piece) → vector as the server has it, in the collection that the store points to."""
+    with closing(sqlite3.connect(path / DATABASE_NAME)) as database:
+        (pointer,) = database.execute("SELECT value FROM setting WHERE key = 'index_server:1'").fetchone()
+    client = ServerClient(Server(url, TIMEOUT))
+    try:
+        return _read_index(ChromaIndex(client, json.loads(pointer)[0], DIMENSION, create=False))
+    finally:
+        client.close()
+
+
+def collections_on(url: str) -> list[str]:
+    client = ServerClient(Server(url, TIMEOUT))
+    try:
+        return sorted(one.name for one in client._api.list_collections())
+    finally:
+        client.close()
 
 
 def open_chroma(path: Path, recorded: str | None = None) -> ChromaIndex:

@@ -46,6 +46,7 @@ CRITICAL = (
     "/contextlib.py",
     "/index/owner.py",
     "/index/projection.py",
+    "/index/shared.py",
     "/indexing.py",
     "/threading.py",
 )

@@ -24,7 +24,7 @@ from hybridmem.errors import InvalidInput
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")
 
 NODES = 300
-FEW = Rounds(searches=6, cold=2, opens=2, adds=3, processes=1)
+FEW = Rounds(searches=6, cold=2, opens=2, adds=3, processes=1, checkpoints=3, unindexed=200)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,11 @@ def test_the_document_holds_everything_that_was_measured(result: dict[str, Any])
     assert set(result["bench"]["open"]["same_process"]) == {"empty", str(NODES)}
     assert {"search", "search_everywhere", "search_first", "open"} < set(result["bench"]["profile"])
     assert [row["holds"] for row in result["bench"]["promises"]][1:3] == [True, True]
+    recovered = result["bench"]["recovery"]
+    assert recovered["checkpoints"]["times"]["many"]["n"] == FEW.checkpoints
+    assert recovered["answers"]["waiting"] == FEW.unindexed, "it was to be killed with so many not indexed"
+    assert set(recovered["answers"]["times"]["killed"]) == {"open", "resume", "search", "all"}
+    assert len(result["bench"]["promises"]) == 9
 
 
 def test_it_says_where_it_came_from_and_nothing_of_the_machine(result: dict[str, Any], folder: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hybridmem.errors import IndexUnavailable
 from hybridmem.index import ChromaIndex, ExactIndex, collection_name
 from hybridmem.index import chroma as chroma_file
+from hybridmem.index.server import Server
 from hybridmem.ports import VectorIndex
 
 ROOT = Path(__file__).parents[2]
@@ -27,9 +28,21 @@ def vectors(n: int, seed: int = 0) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
+@pytest.fixture(params=["embedded", "server"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path | chroma_file.ServerClient]:
+    """Where Chroma is: what holds in this process holds on a server."""
+    if request.param == "embedded":
+        yield tmp_path / "索引 vectors"
+        return
+    client = chroma_file.ServerClient(Server(request.getfixturevalue("chroma_server").url, 60.0))
+    client.drop("", keep=None)
+    yield client
+    client.close()
+
+
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[ChromaIndex]:
-    opened = ChromaIndex(tmp_path / "索引 vectors", NAME, DIMENSION)
+def index(place: Path | chroma_file.ServerClient) -> Iterator[ChromaIndex]:
+    opened = ChromaIndex(place, NAME, DIMENSION)
     yield opened
     opened.close()
 
@@ -109,7 +122,9 @@ def test_bad_vectors_and_queries_are_refused(index: ChromaIndex, bad: float) -> 
             index.query(rows[1], 1)
 
 
-def test_a_wrong_width_is_refused_when_written_asked_and_opened(index: ChromaIndex, tmp_path: Path) -> None:
+def test_a_wrong_width_is_refused_when_written_asked_and_opened(
+    index: ChromaIndex, place: Path | chroma_file.ServerClient
+) -> None:
     index.upsert([1], vectors(1))
     narrow = np.ones((1, 3), dtype=np.float32)
     with pytest.raises(IndexUnavailable, match=r"\(1, 3\)"):
@@ -117,24 +132,46 @@ def test_a_wrong_width_is_refused_when_written_asked_and_opened(index: ChromaInd
     with pytest.raises(IndexUnavailable, match=r"\(3,\)"):
         index.query(narrow[0], 1)
     with pytest.raises(IndexUnavailable, match="16 numbers, not 3"):
-        ChromaIndex(tmp_path / "索引 vectors", NAME, 3)
+        ChromaIndex(place, NAME, 3)
 
 
-def test_an_index_made_with_another_metric_is_refused(tmp_path: Path) -> None:
-    client = chroma_file.open_client(tmp_path / "v")
-    client.chroma.create_collection(NAME, embedding_function=None, configuration={"hnsw": {"space": "l2"}})
-    client.close()
+def test_an_index_made_with_another_metric_is_refused(place: Path | chroma_file.ServerClient) -> None:
+    client = chroma_file.open_client(place) if isinstance(place, Path) else place
+    client.chroma.get_or_create_collection(NAME, embedding_function=None, configuration={"hnsw": {"space": "l2"}})
+    if isinstance(place, Path):
+        client.close()
     with pytest.raises(IndexUnavailable, match="l2, not cosine"):
-        ChromaIndex(tmp_path / "v", NAME, DIMENSION)
+        ChromaIndex(place, NAME, DIMENSION)
     assert not chroma_file._shared
 
 
-def test_it_is_all_there_after_closing_and_opening(tmp_path: Path) -> None:
+def test_one_that_is_not_there_is_not_made_unless_wanted(place: Path | chroma_file.ServerClient) -> None:
+    with pytest.raises(IndexUnavailable, match="does not exist"):
+        ChromaIndex(place, NAME, DIMENSION, create=False)
+    ChromaIndex(place, NAME, DIMENSION).close()
+    ChromaIndex(place, NAME, DIMENSION, create=False).close()
+
+
+def test_a_number_is_noted_beside_the_vectors_and_they_are_counted(
+    index: ChromaIndex, place: Path | chroma_file.ServerClient
+) -> None:
+    assert index.marked() is None
+    index.mark(0)
+    index.upsert([1, 2, 3], vectors(3))
+    index.mark(7)
+    other = ChromaIndex(place, NAME, DIMENSION)
+    index.mark(8)
+    assert (other.marked(), other.count()) == (8, 3), "what is there now, not what was when it was opened"
+    assert other.query(vectors(3)[1], 1)[0] == [2]
+    other.close()
+
+
+def test_it_is_all_there_after_closing_and_opening(place: Path | chroma_file.ServerClient) -> None:
     rows = vectors(30)
-    first = ChromaIndex(tmp_path / "v", NAME, DIMENSION)
+    first = ChromaIndex(place, NAME, DIMENSION)
     first.upsert(range(30), rows)
     first.close()
-    second = ChromaIndex(tmp_path / "v", NAME, DIMENSION)
+    second = ChromaIndex(place, NAME, DIMENSION)
     assert second.ids() == set(range(30))
     assert second.query(rows[7], 1)[0] == [7]
     second.close()
@@ -164,8 +201,8 @@ class TestOneClientPerDirectory:
         two.close()
         assert not chroma_file._shared
 
-    def test_a_closed_index_says_so(self, tmp_path: Path) -> None:
-        index = ChromaIndex(tmp_path / "v", NAME, DIMENSION)
+    def test_a_closed_index_says_so(self, place: Path | chroma_file.ServerClient) -> None:
+        index = ChromaIndex(place, NAME, DIMENSION)
         index.close()
         for call in (index.ids, lambda: index.query(vectors(1)[0], 1), lambda: index.delete([1])):
             with pytest.raises(IndexUnavailable, match="closed"):
@@ -173,19 +210,24 @@ class TestOneClientPerDirectory:
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
     @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-    def test_a_forked_child_is_refused_instead_of_hanging(self, index: ChromaIndex, tmp_path: Path) -> None:
+    def test_a_forked_child_is_refused_instead_of_hanging(
+        self, index: ChromaIndex, place: Path | chroma_file.ServerClient, tmp_path: Path
+    ) -> None:
         index.upsert([1], vectors(1))
+        calls = [index.ids, lambda: ChromaIndex(tmp_path / "other", NAME, DIMENSION)]
+        if not isinstance(place, Path):
+            del calls[1]  # with a server a child may begin anew
         child = os.fork()
         if child == 0:
             refused = 0
             try:
-                for call in (index.ids, lambda: ChromaIndex(tmp_path / "other", NAME, DIMENSION)):
+                for call in calls:
                     with pytest.raises(IndexUnavailable, match="fork"):
                         call()
                     refused += 1
                 index.close()
             finally:
-                os._exit(0 if refused == 2 else 1)
+                os._exit(0 if refused == len(calls) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert index.ids() == {1}
 

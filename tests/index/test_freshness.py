@@ -93,7 +93,7 @@ class TestFreshness:
         inner, leaf = filled.memory.children(one)[0].id, filled.memory.children(one)[1].id
         filled.memory.start_task("别处 elsewhere")  # where the agent stands protects nothing here
         for hide, back in (("forget", "restore_forgotten"), ("archive", "unarchive")):
-            there = filled.pool(views, other)
+            there, _ = filled.pool(views, other), filled.pool(views, one)
             below = filled.pool(views, inner)
             getattr(filled.memory, hide)(leaf, subtree=False)
             assert len(filled.pool(views, one)) == 2

@@ -90,6 +90,19 @@ def test_unusual_but_sound_indexes_are_not_suspected(tmp_path: Path, make: Calla
     assert opens_in_child(tmp_path / "v", "memories")
 
 
+def test_a_few_vectors_that_were_replaced_again_and_again_are_sound(tmp_path: Path) -> None:
+    """Chroma writes its files out after 1,000 changes, of however few vectors: into files that have more room. An
+    index that was closed in order would else be thrown away and built again at every opening."""
+    index = ChromaIndex(tmp_path, "memories", DIMENSION)
+    for number in range(24):
+        index.upsert(range(50), vectors(50 + number)[number:])
+    index.close()
+    assert part(tmp_path, "data_level0.bin").stat().st_size > 50 * (DIMENSION * 4 + 8)
+    assert check_structure(tmp_path) is None
+    truncate("data_level0.bin", 0.4)(tmp_path)
+    assert check_structure(tmp_path) is not None
+
+
 def truncate(name: str, keep: float) -> Callable[[Path], None]:
     def damage(directory: Path) -> None:
         file = part(directory, name)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hybridmem import Memory
 from hybridmem.store import lexical, log, outbox, points, tree
+from hybridmem.store.paths import path_ids, path_segment
 from hybridmem.store.rows import content_key, dump, from_micros, new_uid, subtree_range, to_micros
 from hybridmem.text import terms
 
@@ -49,18 +50,18 @@ class TestRows:
 class TestPaths:
     @given(st.lists(st.integers(1, 2**40), min_size=2, max_size=40, unique=True))
     def test_their_text_order_is_the_order_of_insertion(self, ids: list[int]) -> None:
-        paths = [f"/11/{tree._segment(one)}" for one in ids]
-        assert [tree.path_ids(path)[1] for path in sorted(paths)] == sorted(ids)
+        paths = [f"/11/{path_segment(one)}" for one in ids]
+        assert [path_ids(path)[1] for path in sorted(paths)] == sorted(ids)
 
     @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=5), st.lists(st.integers(1, 10**6), max_size=5))
     def test_a_range_holds_the_node_and_what_is_below_it(self, above: list[int], below: list[int]) -> None:
-        path = "/" + "".join(tree._segment(one) for one in above)
-        longer = path + "".join(tree._segment(one) for one in below)
+        path = "/" + "".join(path_segment(one) for one in above)
+        longer = path + "".join(path_segment(one) for one in below)
         low, high = subtree_range(path)
         assert low <= longer < high
-        beside = "/" + "".join(tree._segment(one) for one in [*above[:-1], above[-1] + 1])
+        beside = "/" + "".join(path_segment(one) for one in [*above[:-1], above[-1] + 1])
         assert not low <= beside < high
-        assert tree.path_ids(longer) == [*above, *below]
+        assert path_ids(longer) == [*above, *below]
 
     @pytest.mark.parametrize(
         ("content", "expected"),

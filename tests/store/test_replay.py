@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 from hybridmem import Memory, StoreDamaged
 from hybridmem.embed.hashing import HashingEmbedder
-from hybridmem.store import digest, lexical
+from hybridmem.store import digest, lexical, outbox
 from hybridmem.store.connect import Connections
 from hybridmem.store.rebuild import Rebuilt, rebuild
 from hybridmem.store.replay import replay
@@ -130,6 +130,18 @@ class TestEveryKind:
                 assert [node.content for node in again.ancestors(leaf.id)][1:] == ["deep", "top 顶", "middle"]
                 assert len(again.children(leaf.id)) == 1
 
+    def test_what_moved_away_leaves_its_activity_where_it_was(self, tmp_path: Path, clock: SteerableClock) -> None:
+        with opened(tmp_path / "s", clock) as one:
+            old, new = one.add("old 旧", parent="root"), one.add("new 新", parent="root")
+            branch = one.add("branch", parent=old)
+            clock.advance(hours=1)
+            one.add("leaf 叶", parent=branch)
+            active = clock.time
+            clock.advance(hours=1)
+            one.move(branch.id, new)
+            assert (one.get(old.id).active_at, one.get(new.id).active_at) == (active, clock.time)
+        must_agree(rebuild(tmp_path / "s", None, tmp_path / "t"))
+
     def test_a_deep_chain_of_5000(self, tmp_path: Path, clock: SteerableClock) -> None:
         with opened(tmp_path / "s", clock) as one:
             items = [{"content": f"第 {n} step", "parent": n - 1} for n in range(1, 5000)]
@@ -165,6 +177,7 @@ class TestTheRebuiltStore:
             assert list(again.walk()) == nodes
             assert again.checkpoints() == points
             with again._workspace.read() as tx:
+                assert outbox.embedded(tx, again._workspace.id) == len(nodes) - 1  # none is made again
                 for node, number in tx.execute("SELECT uid, id FROM node WHERE depth > 0").fetchall():
                     assert lexical.indexed(tx, number) == terms(again.get(node).content)
             assert again.flush() == 0
