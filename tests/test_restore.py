@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from hybridmem import Change, Conflict, InvalidInput, Memory, NotFound
 from hybridmem.embed.hashing import HashingEmbedder
-from hybridmem.store import lexical, log, outbox, points
+from hybridmem.store import lexical, log, outbox, points, tree
 from hybridmem.store.paths import path_below
 from hybridmem.store.rebuild import rebuild
 from hybridmem.text import terms
