@@ -19,6 +19,7 @@ from verified import assert_verified
 from hybridmem import EmbeddingMismatch, EmbeddingUnavailable, HybridMemError, InvalidInput, Memory
 from hybridmem.config import EmbeddingConfig
 from hybridmem.embed.hashing import HashingEmbedder
+from hybridmem.embed.model import choose
 from hybridmem.index.projection import DIRECTORY
 from hybridmem.pieces import pieces
 from hybridmem.ports import EmbedderIdentity, Vectors
@@ -534,6 +535,13 @@ def test_on_a_server_the_old_collection_is_replaced(memory: OpenMemory, chroma_s
         stem = changed._indexer._shared._opened[changed._workspace.id].name.rsplit("-", 2)[0]
         names = [one.name for one in changed._indexer._shared._client._api.list_collections()]
         assert len([name for name in names if name.startswith(stem)]) == 1
+
+
+def test_another_model_of_the_same_provider_is_compared_and_not_passed_over_either() -> None:
+    known = EmbedderIdentity("openai", "recorded", "", 12)
+    settings = EmbeddingConfig(provider="openai", model="named", base_url="http://127.0.0.1:9/v1", dimension=12)
+    assert choose(known, settings, None).identity.model == "named"
+    assert choose(known, settings.model_copy(update={"model": "recorded"}), None).identity.model == "recorded"
 
 
 def test_a_model_that_is_named_in_the_configuration_is_not_passed_over_for_the_recorded_one(tmp_path: Path) -> None:
