@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from hybridmem import Change, Conflict, InvalidInput, Memory, NotFound
 from hybridmem.embed.hashing import HashingEmbedder
-from hybridmem.store import lexical, log, outbox, points
+from hybridmem.store import lexical, log, outbox, points, tree
 from hybridmem.store.paths import path_below
 from hybridmem.store.rebuild import rebuild
 from hybridmem.text import terms
@@ -247,6 +247,25 @@ class TestWhatComesBack:
         m.restore(sequence=before)
         assert other.get(kept.id).state == "live"
         assert [operation.kind for operation in other.operations()] == ["namespace", "add"]
+
+    def test_a_point_after_a_repair(self, memory: OpenMemory, clock: SteerableClock) -> None:
+        """What a repair has set is in the log like everything else: from then on a branch is active where it put it."""
+        m = memory()
+        top = m.add("top 顶", parent="root")
+        leaf = m.add("leaf 叶", parent=top)
+        with m._workspace.write() as tx:
+            key, root = tree.key(tx, m._workspace.id, leaf.id), m._workspace.root(tx)
+            tree.move(tx, key, root, m._workspace.now())
+            m._workspace.record(tx, log.REPAIR, None, {"nodes": [[leaf.id, {"version": 2, "parent": root.uid}]]})
+        clock.advance(hours=1)
+        m.add("below", parent=leaf)
+        before, then = head(m), covered(m)
+        clock.advance(hours=1)
+        m.pin(top.id)
+        m.move(leaf.id, top)
+        m.restore(sequence=before)
+        is_as_it_was(m, then)
+        assert m.verify().ok
 
 
 class TestTheReport:

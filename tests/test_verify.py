@@ -4,6 +4,7 @@ changes it."""
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sqlite3
 import threading
@@ -12,16 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crash.helpers import Child, damaged, run
+from crash.helpers import Child, damaged, fill, run
 from damages import ACME, CONFIG, LONG, ZHANG, edit, make, open_
 from verified import assert_verified
 
 from hybridmem import Memory, NotFound, StoreClosed, repair, verify
 from hybridmem.config import EmbeddingConfig
 from hybridmem.findings import KINDS, SHOWN_IDS
+from hybridmem.index import census
 from hybridmem.index.projection import DIRECTORY
 from hybridmem.pieces import pieces
-from hybridmem.store import mends
+from hybridmem.store import checks, mends, snapshot
 from hybridmem.store.shape import leads_to, levels, loops
 
 OpenMemory = Callable[..., Memory]
@@ -133,6 +135,17 @@ class TestASoundStore:
         assert failed == []
         m.flush()
         assert_verified(m)
+
+    def test_a_look_is_at_the_state_of_its_beginning(self, memory: OpenMemory) -> None:
+        """However long its checks take, and whatever is written between two of them."""
+        m = memory()
+        m.add("之前 before")
+        with contextlib.closing(snapshot.take(m.path)) as tx:
+            first = checks.counts(tx, None)
+            m.add("之后 after")
+            assert checks.counts(tx, None) == first
+            assert list(checks.faults(tx, None)) == []
+        assert m.verify().counts["nodes"] == 2
 
     def test_a_store_of_an_older_version_is_told_as_that(self, tmp_path: Path) -> None:
         import gzip
@@ -360,6 +373,19 @@ class TestChroma:
             memory.add("更新的 newer")
             assert memory.flush() == 0
             assert_verified(memory)
+
+    def test_a_torn_file_with_its_old_size_and_time_is_seen_by_its_structure(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A bad disk changes no time, so nothing gives reason to let Chroma open a copy, which would see it too."""
+        store = tmp_path / "store"
+        fill(store, 1_200)
+        (file,) = (store / DIRECTORY).rglob("link_lists.bin")
+        before = file.stat()
+        file.write_bytes(b"\xff" * before.st_size)
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        monkeypatch.setattr(census, "_opens", lambda directory: pytest.fail("there was no reason"))
+        assert [one.kind for one in verify(store).findings] == ["chroma_files"]
 
     def test_a_lost_index_is_no_error_and_is_told(self, store: Path) -> None:
         shutil.rmtree(store / DIRECTORY)

@@ -25,9 +25,11 @@ QUIET: dict[str, Any] = {**CONFIG, "index": {**CONFIG["index"], "background": Fa
 #: As an agent would open it: a small subtree is ranked without Chroma.
 PLAIN: dict[str, Any] = {**CONFIG, "index": {"background": False}}
 _ALONE = dict.fromkeys(("tree", "neighbour", "speaker", "date", "recent", "active_task_prior", "omega"), 0.0)
-#: As QUIET, where only words count, or only vectors.
+#: Where only words count, or only vectors.
 BY_WORDS: dict[str, Any] = {**QUIET, "retrieval": {**_ALONE, "vector": 0.0}}
-BY_VECTOR: dict[str, Any] = {**QUIET, "retrieval": {**_ALONE, "lexical": 0.0}}
+BY_VECTOR: dict[str, Any] = {**PLAIN, "retrieval": {**_ALONE, "lexical": 0.0}}
+#: Share of the nodes asked for in one look that Chroma may miss by their own vectors, and one more.
+MISSED = 0.02
 _PATIENCE = 60.0
 
 
@@ -61,7 +63,8 @@ def look(order: dict[str, Any]) -> None:
     chance = Random(len(live))
     probes = _some(chance, live, 40) if order["whole"] else [*_some(chance, new, 6), *_some(chance, live, 2)]
     place = store if order["copy"] is None else Path(shutil.copytree(store, order["copy"]))
-    seen["problems"] += _index(place, probes, live if order["whole"] else probes, seen["nodes"])
+    seen |= _index(place, probes, live if order["whole"] else probes, seen["nodes"])
+    seen["problems"] += seen.pop("of_index")
     if order["whole"]:  # takes as long as the rest
         report = verify(place, replay=True)
         seen["problems"] += [f"verify() finds {finding.kind}: {finding.message}" for finding in report.findings]
@@ -112,7 +115,7 @@ def _written(tx: Any, agents: Sequence[str]) -> dict[str, Any]:
     return {"log": logs, "labels": labels}
 
 
-def _index(store: Path, probes: Sequence[str], nearest: Sequence[str], nodes: dict[str, Any]) -> list[str]:
+def _index(store: Path, probes: Sequence[str], nearest: Sequence[str], nodes: dict[str, Any]) -> dict[str, Any]:
     """Brings the index up to date and looks into it; searches for ``probes``, and asks Chroma alone for ``nearest``."""
     problems: list[str] = []
     with Memory.open(store, config=QUIET) as memory:
@@ -120,12 +123,14 @@ def _index(store: Path, probes: Sequence[str], nearest: Sequence[str], nodes: di
         while (waiting := memory.flush()) and time.monotonic() < deadline:
             time.sleep(0.01)
         if waiting:
-            return [f"{waiting} nodes still wait after a flush: {memory.stats()}"]
+            problems = [f"{waiting} nodes still wait after a flush: {memory.stats()}"]
+            return {"of_index": problems, "asked_of_chroma": 0, "missed_by_chroma": 0}
         connections = Connections(store)
         try:
             with connections.read() as tx:
                 problems += agreement.of_database(tx, store)
-                problems += agreement.of_chroma(memory, tx, nearest)
+                found, missed = agreement.of_chroma(memory, tx, nearest)
+                problems += found
         finally:
             connections.close()
         for id in probes:
@@ -135,7 +140,9 @@ def _index(store: Path, probes: Sequence[str], nearest: Sequence[str], nodes: di
                 for id in probes:
                     if not _first(narrow, id, nodes[id]["content"]):
                         problems.append(f"{id} is not found by {how}")
-    return problems
+    if len(missed) > max(1, MISSED * len(nearest)):
+        problems.append(f"Chroma misses {len(missed)} of {len(nearest)}: {missed[:5]}")
+    return {"of_index": problems, "asked_of_chroma": len(nearest), "missed_by_chroma": len(missed)}
 
 
 def _search(memory: Memory, id: str, content: str) -> Iterator[str]:

@@ -30,6 +30,8 @@ class Totals:
     rounds: int = 0
     stores: int = 0
     damaged: int = 0
+    asked_of_chroma: int = 0
+    missed_by_chroma: int = 0
     points: Counter[str] = field(default_factory=Counter)
     processes: Counter[int] = field(default_factory=Counter)
     times: dict[str, list[float]] = field(default_factory=dict)
@@ -46,6 +48,8 @@ class Totals:
         self.kills += len(killed)
         self.processes[processes] += len(killed)
         self.points.update(fate.point or "" for fate in killed)
+        self.asked_of_chroma += seen["asked_of_chroma"]
+        self.missed_by_chroma += seen["missed_by_chroma"]
         for name, ms in seen["times"].items():
             self.times.setdefault(name, []).append(ms)
         for name in names:
@@ -92,6 +96,7 @@ def document(totals: Totals, given: Mapping[str, Any], never_passed: Sequence[st
         "verbs": dict(sum((finding.verbs for finding in found), Counter[str]()).most_common()),
         "refused": dict(sum((finding.refused for finding in found), Counter[str]()).most_common()),
         "indexes_moved_aside": totals.damaged,
+        "chroma": {"asked": totals.asked_of_chroma, "missed": totals.missed_by_chroma},
         "ms": {name: summary(ms) for name, ms in totals.times.items() if ms},
         "points": {name: _point(totals, name) for name in ["", *faults.POINTS] if totals.points[name]},
         "never_passed": list(never_passed),

@@ -39,6 +39,7 @@ def _totals(found: Result) -> Sheet:
         ("of them recovered", f"{found['recovered']:,} ({_percent(found['recovered_share'])})"),
         ("lost, extra, wrong", f"{found['lost']}, {found['extra']}, {found['wrong']}"),
         ("tree, words and vectors in disagreement", str(found["disagree"])),
+        ("of nodes asked for by their vectors, missed by Chroma's graph", _of(found["chroma"])),
         ("calls under way: whole, not at all", f"{under_way['whole']:,}, {under_way['not_at_all']:,}"),
         ("resume() asked, answers wrong", f"{found['resumes']:,}, {found['astray']}"),
         ("active task right", _percent(right["active_task"])),
@@ -76,6 +77,10 @@ def _points(found: Result) -> Sheet:
 def _ms(times: Result | None) -> str:
     """Median, and 95th percentile in brackets."""
     return _NOTHING if times is None else f"{times['median']:.1f} ({times['p95']:.1f})"
+
+
+def _of(chroma: Result) -> str:
+    return f"{chroma['missed']:,} of {chroma['asked']:,}"
 
 
 def _percent(share: float | None) -> str:

@@ -39,9 +39,9 @@ def last_active(tx: sqlite3.Connection, namespace: int, last: int) -> dict[str, 
     rows = tx.execute(
         """SELECT kind, node_uid, at, json_extract(payload, '$.parent'),
             coalesce(json_extract(payload, '$.active_at'), json_extract(payload, '$.created_at'), at),
-            CASE WHEN kind IN ('root', ?) THEN payload END
+            CASE WHEN kind IN ('root', ?, ?) THEN payload END
         FROM operation WHERE namespace_id = ? AND sequence <= ? ORDER BY sequence""",
-        (log.RESTORE, namespace, last),
+        (log.RESTORE, log.REPAIR, namespace, last),
     ).fetchall()
     active: dict[str, int] = {}
     parents: dict[str, str | None] = {}
@@ -57,10 +57,10 @@ def last_active(tx: sqlite3.Connection, namespace: int, last: int) -> dict[str, 
             settle(touched, parents.get, tell)
             parents[uid], touched[parent] = parent, at
         elif kind == "root":
-            touched.clear()  # nothing else is there yet
+            settle(touched, parents.get, tell)
             was = json.loads(payload)["was"]
             parents[uid], active[uid] = parents.pop(was, None), moment
-        elif kind == log.RESTORE:
+        elif kind in (log.RESTORE, log.REPAIR):
             settle(touched, parents.get, tell)
             for one, values in log.effects(kind, None, json.loads(payload)):
                 if "parent" in values:

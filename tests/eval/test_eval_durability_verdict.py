@@ -249,7 +249,8 @@ def problems(store: Path) -> list[str]:
                 probes = [
                     row[0] for row in tx.execute("SELECT uid FROM node WHERE state = 'live' AND parent_id").fetchall()
                 ]
-                return [*agreement.of_database(tx, store), *agreement.of_chroma(memory, tx, probes)]
+                found, missed = agreement.of_chroma(memory, tx, probes)
+                return [*agreement.of_database(tx, store), *found, *missed]
         finally:
             connections.close()
 
@@ -313,12 +314,14 @@ def test_a_ghost_a_lack_and_a_wrong_vector_in_chroma_are_seen(store: Path) -> No
         connections = Connections(store)
         try:
             with connections.read() as tx:
-                found = "\n".join(agreement.of_chroma(memory, tx, []))
+                wrong, missed = agreement.of_chroma(memory, tx, [memory.search("memory 4", k=1)[0].id])
         finally:
             connections.close()
+    found = "\n".join(wrong)
     assert "Chroma lacks 1 vectors" in found
     assert "Chroma has 1 ghosts" in found
     assert "another vector of" in found
+    assert len(missed) == 1
 
 
 def test_an_agent_notes_what_it_does_not_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
