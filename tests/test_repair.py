@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import read_rows
 from crash.helpers import Child, damaged
 from damages import ACME, CONFIG, DAMAGES, ZHANG, Damage, edit, make, open_
 from verified import assert_verified
@@ -20,6 +19,7 @@ from hybridmem.index import ChromaIndex
 from hybridmem.index.projection import DIRECTORY
 from hybridmem.store import log, mends
 from hybridmem.store.mender import Mender
+from tests.conftest import read_rows
 
 
 @pytest.fixture(scope="module")
