@@ -8,7 +8,7 @@
     ├── NotFound                  4   no such node, task, checkpoint or store (also a LookupError)
     ├── StoreBusy                 5   another process held the write lock longer than the configured wait
     ├── Conflict                  6   the node changed since the caller read it; carries both versions
-    ├── TaskClaimed              13   another run of an agent works on that task
+    ├── TaskClaimed              14   another run of an agent works on that task
     ├── StoreDamaged              7   the files of the store are not what they should be
     │   └── StoreTooNew           7   written by a later version of hybridmem
     ├── EmbeddingUnavailable      8   no embedding model can be loaded or reached
@@ -69,7 +69,7 @@ class Conflict(HybridMemError):
 class TaskClaimed(HybridMemError):
     """Another run of ``agent`` has claimed the task, at the latest ``until`` (UTC) then; nothing was written."""
 
-    exit_code = 13
+    exit_code = 14
 
     def __init__(self, message: str, *, agent: str, until: datetime) -> None:
         super().__init__(message)

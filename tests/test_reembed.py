@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 from chroma_server import ChromaServer
 from crash.helpers import Child, said
+from verified import assert_verified
 
 from hybridmem import EmbeddingMismatch, EmbeddingUnavailable, HybridMemError, InvalidInput, Memory
 from hybridmem.config import EmbeddingConfig
 from hybridmem.embed.hashing import HashingEmbedder
+from hybridmem.embed.model import choose
+from hybridmem.index.projection import DIRECTORY
 from hybridmem.pieces import pieces
 from hybridmem.ports import EmbedderIdentity, Vectors
 from hybridmem.store import models
@@ -94,6 +97,7 @@ def check(memory: Memory, embedder: Any, *, has_begun: bool = False) -> None:
         assert bool(tx.execute("SELECT count(*) FROM embedding_next").fetchone()[0]) == has_begun
     assert memory.search(some.content, k=3)[0].score_details.vector is not None
     assert memory.search(some.content, k=3).warnings == ()
+    assert_verified(memory)
 
 
 @pytest.mark.parametrize("new", [HashingEmbedder(48), Turned(32)], ids=["another width", "the same width"])
@@ -132,17 +136,19 @@ def test_every_memory_of_every_namespace_gets_the_new_vectors_and_keeps_its_id(
 
 
 @pytest.mark.parametrize("is_open", [True, False], ids=["while the index is open", "after it was closed"])
-def test_the_old_vectors_leave_the_disk(memory: OpenMemory, is_open: bool) -> None:
+def test_the_old_vectors_leave_the_database_and_the_old_index_the_disk(memory: OpenMemory, is_open: bool) -> None:
     first = memory(embedder=HashingEmbedder(32), index=SEARCHED)
     fill(first)
     old = vectors(first)["n7"][0].tobytes()
-    assert old in b"".join(file.read_bytes() for file in first.path.rglob("*") if file.is_file())
+    segments = {file.name for file in (first.path / DIRECTORY).iterdir() if file.is_dir()}
+    assert segments
     if not is_open:
         first.close()
     with memory(embedder=Turned(32), index=SEARCHED) as changed:
         changed.reembed()
     first.close()
-    assert old not in b"".join(file.read_bytes() for file in changed.path.rglob("*") if file.is_file())
+    assert not segments & {file.name for file in (changed.path / DIRECTORY).iterdir()}
+    assert [file.name for file in changed.path.iterdir() if file.is_file() and old in file.read_bytes()] == []
 
 
 def test_another_model_under_the_same_name_replaces_every_vector_too(memory: OpenMemory) -> None:
@@ -529,6 +535,13 @@ def test_on_a_server_the_old_collection_is_replaced(memory: OpenMemory, chroma_s
         stem = changed._indexer._shared._opened[changed._workspace.id].name.rsplit("-", 2)[0]
         names = [one.name for one in changed._indexer._shared._client._api.list_collections()]
         assert len([name for name in names if name.startswith(stem)]) == 1
+
+
+def test_another_model_of_the_same_provider_is_compared_and_not_passed_over_either() -> None:
+    known = EmbedderIdentity("openai", "recorded", "", 12)
+    settings = EmbeddingConfig(provider="openai", model="named", base_url="http://127.0.0.1:9/v1", dimension=12)
+    assert choose(known, settings, None).identity.model == "named"
+    assert choose(known, settings.model_copy(update={"model": "recorded"}), None).identity.model == "recorded"
 
 
 def test_a_model_that_is_named_in_the_configuration_is_not_passed_over_for_the_recorded_one(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from hybridmem.speakers import speaker
-from hybridmem.store import log, points
+from hybridmem.store import log, models, points
 from hybridmem.store.paths import path_segment
-from hybridmem.store.rows import content_key, dump
+from hybridmem.store.rows import content_key
 from hybridmem.store.shape import loops
 from hybridmem.text import terms
 from hybridmem.types import ROOT_TYPE, STATES, TASK_TYPE
@@ -65,7 +65,7 @@ def model(tx: sqlite3.Connection) -> tuple[str, int] | None:
     if value is None:
         return None
     try:
-        return dump(value["identity"]), int(value["identity"]["dimension"])
+        return models.key(value), int(value["identity"]["dimension"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"the recorded embedding model is incomplete: {error!r}") from error
 

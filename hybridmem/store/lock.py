@@ -7,7 +7,6 @@ still waits on a deleted file would lock what nobody else sees.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
@@ -89,8 +88,10 @@ class FileLock:
             raise StoreBusy(f"{self._path}: cannot be locked ({error.strerror})") from error
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):
+        try:  # not contextlib: at the end of the interpreter modules may be gone, os as well; the kernel unlocks then
             self.release()
+        except Exception:
+            return
 
 
 def alone(path: Path, wait_seconds: float, busy: str, action: Callable[[], T]) -> T:

@@ -9,7 +9,7 @@ def test_a_claim_outlives_the_command_and_its_token_opens_it(cli: Any) -> None:
     cli.json("task", "start", "报销 claim")
     claim = cli.json("task", "claim", "--seconds", "600")
     refused = cli("--json", "task", "finish")
-    assert refused.code == 13
+    assert refused.code == 14
     assert "claimed by another run" in refused.document["error"]["message"]
     assert cli.json("resume")["claim"]["token"] == claim["token"]
     assert "claimed     by default until 20" in cli("resume").out
