@@ -50,6 +50,7 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="hybridmem-"))
+        self.store = self.folder / "store"
         self.clock = Steps()
         self.embedder = HashingEmbedder(16)
         self.models: list[Expected] = []
@@ -58,7 +59,7 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
     def open(self) -> None:
         self.opened = [
             Memory.open(
-                self.folder / "store", namespace=space, agent="bot", embedder=self.embedder, clock=self.clock,
+                self.store, namespace=space, agent="bot", embedder=self.embedder, clock=self.clock,
                 config={"index": {"background": False}, "checkpoint": {"every_operations": 7}},
             )
             for space in SPACES
@@ -356,6 +357,40 @@ class StoreEqualsPlainDict(RuleBasedStateMachine):
         for memory in self.opened:
             memory.close()
         self.open()
+
+    @precondition(lambda self: any(model.nodes for model in self.models))
+    @rule()
+    def the_process_is_killed(self) -> None:
+        """What a kill leaves: the files as they are at this moment, with nobody having closed anything."""
+        image = self.folder / f"store-{len(list(self.folder.iterdir()))}"
+        shutil.copytree(self.store, image)
+        for memory in self.opened:
+            memory.close()
+        self.store = image
+        self.open()
+        assert self.opened[0].flush() == 0  # which brings an index that is behind, torn or gone into agreement
+
+    @precondition(lambda self: any(model.nodes for model in self.models))
+    @rule()
+    def the_index_is_lost(self) -> None:
+        for memory in self.opened:
+            memory.close()
+        shutil.rmtree(self.store / "vectors", ignore_errors=True)
+        self.open()
+        assert self.opened[0].flush() == 0
+
+    @precondition(lambda self: any(model.nodes for model in self.models))
+    @rule(space=spaces, position=POSITION)
+    def restore_to_an_earlier_point_and_back(self, space: int, position: int) -> None:
+        """All is as it was but the versions, which never go back."""
+        memory, model = self.opened[space], self.models[space]
+        now = memory.operations()[-1].sequence
+        memory.restore(sequence=1 + position % now)
+        memory.restore(sequence=now)
+        for id, values in model.nodes.items():
+            version = memory.get(id).version
+            assert version >= values["version"]
+            values["version"] = version
 
     # What always holds
 
