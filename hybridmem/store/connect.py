@@ -169,11 +169,13 @@ class Connections:
         refuse_foreign(self.database)
         conn = self._mine().conn
         with translated(self.directory, self._busy_timeout):
+            # First of all whether there are tables: if another process makes them meanwhile, these are not yet ours to
+            # judge, and if they are there, so is what that process has written with them.
+            tables = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             application, version = (
                 conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
             )
             mode = conn.execute("PRAGMA journal_mode").fetchone()[0]
-            tables = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and application != APPLICATION_ID:
             raise StoreDamaged(f"{self.database}: is an SQLite file, but not a hybridmem store")
         if version > SCHEMA_VERSION:

@@ -250,3 +250,31 @@ def test_an_emptied_database_of_a_store_in_use_is_not_taken_for_a_new_one(tmp_pa
     with pytest.raises(StoreDamaged, match="is empty"):
         Connections(tmp_path)
     assert (tmp_path / "tree.db").read_bytes() == b""
+
+
+@pytest.mark.parametrize("statement", range(1, 9))
+def test_a_store_that_another_process_makes_in_the_middle_of_opening_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: int
+) -> None:
+    """Whichever statement of ours it comes before: several agents that start at once all get the store."""
+    passed = 0
+    connect = Connections._connect
+
+    def traced(self: Connections) -> sqlite3.Connection:
+        conn = connect(self)
+
+        def before(sql: str) -> None:
+            nonlocal passed
+            passed += 1
+            if passed == statement:
+                monkeypatch.setattr(Connections, "_connect", connect)
+                Connections(tmp_path / "store").close()
+
+        conn.set_trace_callback(before)
+        return conn
+
+    monkeypatch.setattr(Connections, "_connect", traced)
+    late = Connections(tmp_path / "store")
+    with late.read() as tx:
+        assert tx.execute("SELECT count(*) FROM node").fetchone() == (0,)
+    late.close()
