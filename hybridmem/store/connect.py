@@ -187,11 +187,16 @@ class Connections:
         if version == SCHEMA_VERSION:
             return
         # Inside one immediate transaction, so that two processes that open a new store at once do not both migrate.
-        with self.write():
-            migrations.apply(sqlite_utils.Database(conn, execute_plugins=False))
-            conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            conn.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            faults.point("migration.before_commit")
+        try:
+            with self.write():
+                migrations.apply(sqlite_utils.Database(conn, execute_plugins=False))
+                conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                conn.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                faults.point("migration.before_commit")
+        except StoreBusy:
+            # Others were busy writing, so that they have the store ready meanwhile: then nothing is left to do here.
+            if conn.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
+                raise
 
     def _use_wal(self, conn: sqlite3.Connection) -> None:
         """Switching the journal mode does not honour the busy timeout, so the wait is here."""

@@ -47,7 +47,7 @@ WRITER = """
 
     say("ready")
     wait()
-    memory = Memory.open(path, config=CONFIG, agent=name)
+    memory = surely(Memory.open, path, config=CONFIG, agent=name)
     for number in range(writes):
         kind = chance.random()
         if kind < 0.15 and len(mine) > 5:

@@ -278,3 +278,31 @@ def test_a_store_that_another_process_makes_in_the_middle_of_opening_it_is_opene
     with late.read() as tx:
         assert tx.execute("SELECT count(*) FROM node").fetchone() == (0,)
     late.close()
+
+
+def test_a_store_that_others_make_and_go_on_writing_to_is_opened_without_waiting_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who found no store yet when he looked, and then never got a turn to make it, has nothing left to make."""
+    held: list[sqlite3.Connection] = []
+    connect = Connections._connect
+
+    def traced(self: Connections) -> sqlite3.Connection:
+        conn = connect(self)
+
+        def before(sql: str) -> None:
+            if sql.startswith("BEGIN IMMEDIATE") and not held:
+                monkeypatch.setattr(Connections, "_connect", connect)
+                Connections(tmp_path / "store").close()
+                held.append(sqlite3.connect(tmp_path / "store" / "tree.db", isolation_level=None))
+                held[0].execute("BEGIN IMMEDIATE")
+
+        conn.set_trace_callback(before)
+        return conn
+
+    monkeypatch.setattr(Connections, "_connect", traced)
+    late = Connections(tmp_path / "store", busy_timeout=0.1)
+    with late.read() as tx:
+        assert tx.execute("SELECT count(*) FROM node").fetchone() == (0,)
+    held[0].close()
+    late.close()
