@@ -102,14 +102,7 @@ def repair(
     )
     try:
         model = Model(connections, lambda known: choose(known, settings.embedding, embedder))
-        indexer = Indexer(
-            connections,
-            model,
-            batch_size=settings.index.batch_size,
-            piece_tokens=settings.embedding.piece_tokens,
-            piece_overlap=settings.embedding.piece_overlap,
-            server=Server.of(settings.index),
-        )
+        indexer = Indexer.configured(connections, model, settings, Server.of(settings.index))
         try:
             return mend(connections.write, indexer, AGENT, to_micros(SystemClock().now()), before, replay=replay)
         finally:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from hybridmem import faults
-from hybridmem.config import EmbeddingConfig
+from hybridmem.config import Config, EmbeddingConfig
 from hybridmem.embed.model import Model
 from hybridmem.embed.texts import embed_texts
 from hybridmem.errors import EmbeddingUnavailable, HybridMemError, IndexUnavailable, StoreClosed
@@ -60,6 +60,18 @@ class Indexer:
     :param piece_overlap: rough tokens that neighbouring pieces share.
     :param server: that has the vectors; None: Chroma runs in this process.
     """
+
+    @classmethod
+    def configured(cls, connections: Connections, model: Model, config: Config, server: Server | None) -> Indexer:
+        """With the sizes that the configuration gives."""
+        return cls(
+            connections,
+            model,
+            batch_size=config.index.batch_size,
+            piece_tokens=config.embedding.piece_tokens,
+            piece_overlap=config.embedding.piece_overlap,
+            server=server,
+        )
 
     def __init__(
         self,

@@ -105,14 +105,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
             connections.close()
             raise
         model = Model(connections, lambda known: choose(known, settings.embedding, embedder))
-        indexer = Indexer(
-            connections,
-            model,
-            batch_size=settings.index.batch_size,
-            piece_tokens=settings.embedding.piece_tokens,
-            piece_overlap=settings.embedding.piece_overlap,
-            server=server,
-        )
+        indexer = Indexer.configured(connections, model, settings, server)
         return cls(workspace, model, indexer, ranker)
 
     @property
