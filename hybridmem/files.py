@@ -138,6 +138,7 @@ class _Importer:
                 "uses": inputs.count("uses", record.uses),
                 "pinned": int(record.pinned),
                 "state": record.state,
+                "replaced_by": record.replaced_by or "",
             }
             history = self._history(record)
             key = self._writer.insert(self._tx, draft, above, history=history, **extra)

@@ -13,10 +13,10 @@ from hybridmem.types import Operation
 #: What is told, by its name in the log: the field of Node or Task.
 _FIELDS = {
     "parent": "parent_id", "type": "type", "importance": "importance", "confidence": "confidence", "uses": "uses",
-    "pinned": "pinned", "state": "state", "status": "status", "next_step": "next_step", "finished_at": "finished_at",
+    "pinned": "pinned", "state": "state", "replaced_by": "replaced_by", "status": "status", "next_step": "next_step", "finished_at": "finished_at",
 }  # fmt: skip
 #: What a node has where the operation that made it says nothing else.
-_NEW = {"uses": 0, "pinned": False, "state": "live"}
+_NEW = {"uses": 0, "pinned": False, "state": "live", "replaced_by": ""}
 
 
 def history(workspace: Workspace, id: str) -> list[HistoryEntry]:
@@ -60,6 +60,8 @@ def _values(operation: Operation, uid: str, revisions: dict[int, tuple[Any, dict
     values = {field: said[name] for name, field in _FIELDS.items() if name in said}
     if "pinned" in values:
         values["pinned"] = bool(values["pinned"])
+    if "replaced_by" in values:
+        values["replaced_by"] = values["replaced_by"] or None
     if values.get("finished_at") is not None:
         values["finished_at"] = from_micros(values["finished_at"])
     if said.get("revision") in revisions:

@@ -42,11 +42,12 @@ class Record:
     uses: int = 0
     version: int = 1
     task: dict[str, Any] | None = None
+    replaced_by: str | None = None
 
 
 _EXACT = (
     "structured", "importance", "confidence", "metadata", "created_at", "updated_at", "active_at", "agent", "state",
-    "pinned", "uses", "version", "task",
+    "pinned", "uses", "version", "task", "replaced_by",
 )  # fmt: skip
 _STATES = ("live", "archived", "superseded", "forgotten")
 
@@ -196,6 +197,7 @@ def _exact(where: str, given: Mapping[str, Any], type: Any, details: Mapping[str
     )  # fmt: skip
     if record.id is None:
         raise InvalidInput(f"{where}: 'id' is missing")
+    record.replaced_by = _id(where, record.replaced_by)
     if record.state not in _STATES:
         raise InvalidInput(f"{where}: 'state' must be one of {', '.join(_STATES)}, not {record.state!r}")
     for name, least in (("version", 1), ("uses", 0)):

@@ -21,7 +21,7 @@ PAGE = 1000
 NAMES = (
     "id", "parent", "type", "content", "importance", "confidence", "metadata", "state", "pinned", "uses", "version",
     "depth", "agent", "created_at", "updated_at", "active_at", "structured", "status", "next_step", "started_at",
-    "finished_at",
+    "finished_at", "replaced_by",
 )  # fmt: skip
 
 

@@ -15,13 +15,13 @@ from hybridmem.types import Operation, State
 START = "sha256:" + "0" * 64
 #: Operations that change the node they name, where it hangs, and of its ancestors the time of the last activity.
 LOCAL = (
-    "namespace", "add", "confirm", "update", "pin",
+    "namespace", "add", "confirm", "update", "pin", "supersede", "feedback",
     "task.claim", "task.release", "task.start", "task.switch", "task.update", "task.finish", "task.import",
 )  # fmt: skip
 #: Operations that change nothing of any node: who works on a task is no memory, and is not brought back.
 CLAIMS = frozenset({"task.claim", "task.release"})
 #: Operations that leave the version of their node as it is; every other raises it by one.
-KEEPS_VERSION = frozenset({"namespace", "add", "task.start", "task.switch", "task.import", "root", *CLAIMS})
+KEEPS_VERSION = frozenset({"namespace", "add", "task.start", "task.switch", "task.import", "root", "use", *CLAIMS})
 #: Operations that may move the active pointers of their agent, and say so under ``active``: who → [task, node].
 POINTING = frozenset({"add", "confirm", "task.start", "task.switch", "task.finish"})
 #: What an entry of an earlier version set without saying so.
@@ -33,8 +33,13 @@ STATE_CHANGES = ("forget", "restore_forgotten", "archive", "unarchive")
 RESTORE = "restore"
 #: What repair() has set of nodes, in the same words; and what it has mended besides.
 REPAIR = "repair"
+#: What many memories become together: one, or its sources, or the sources of a summary; and what undoes it. The same
+#: words again.
+GATHERING = ("merge", "unmerge", "consolidate", "unconsolidate", "use")
+#: Operations whose payload says of each node what is set: ``"nodes": [[id, {what is set}], …]``.
+BY_NODE = (RESTORE, REPAIR, *GATHERING)
 #: Operations that change more nodes than the one they name.
-MANY = (*STATE_CHANGES, RESTORE, REPAIR)
+MANY = (*STATE_CHANGES, *BY_NODE)
 #: Operations that are no activity of their nodes: a move is one of where it leads.
 QUIET = frozenset({"move", "task.switch", "task.import", "root", *MANY, *CLAIMS})
 #: Entries that are read at a time when one looks back.
@@ -46,7 +51,7 @@ def effects(kind: str, uid: str | None, payload: dict[str, Any]) -> list[tuple[s
     """What an operation sets of which nodes, as values by name; none for one that is about no node."""
     if kind in STATE_CHANGES:
         return [(one, {"state": after, "version": version}) for one, _, after, version in payload["states"]]
-    if kind in (RESTORE, REPAIR):
+    if kind in BY_NODE:
         return [(one, values) for one, values in payload["nodes"]]
     return [] if uid is None or kind in CLAIMS else [(uid, _IMPLIED.get(kind, {}) | payload)]
 

@@ -164,13 +164,13 @@ def log_anew(mender: Mender, faults: Sequence[Fault]) -> None:
         for key in keys:
             row = mender.tx.execute(
                 """SELECT n.revision_id, p.uid, n.type, n.importance, n.confidence, n.uses, n.pinned, n.state,
-                    n.version, n.agent, n.created_at, n.updated_at, n.active_at
+                    n.version, n.agent, n.created_at, n.updated_at, n.active_at, n.replaced_by
                 FROM node n JOIN node p ON p.id = n.parent_id WHERE n.id = ?""",
                 (key.id,),
             ).fetchone()
             names = (
                 "revision", "parent", "type", "importance", "confidence", "uses", "pinned", "state", "version", "agent",
-                "created_at", "updated_at", "active_at",
+                "created_at", "updated_at", "active_at", "replaced_by",
             )  # fmt: skip
             values = dict(zip(names, row, strict=True))
             mender.record(space, "add", key.uid, values)

@@ -20,7 +20,7 @@ from hybridmem.store.rows import Key, dump
 #: What the log says of a memory besides its content and its place, by the names of the columns.
 REPLAYED = (
     "type", "importance", "confidence", "uses", "pinned", "state", "version", "agent", "created_at", "updated_at",
-    "active_at",
+    "active_at", "replaced_by",
 )  # fmt: skip
 
 
@@ -91,6 +91,7 @@ class Mender:
         otherwise = {
             "type": "note", "importance": 0.5, "confidence": 0.5, "uses": 0, "pinned": 0, "state": "live", "version": 1,
             "agent": self.agent, "created_at": self.now, "updated_at": self.now, "active_at": self.now,
+            "replaced_by": "",
         }  # fmt: skip
         found = {}
         for uid, said in self.said(space, uids).items():

@@ -13,7 +13,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 migrations = Migrations("hybridmem")
 
@@ -43,6 +43,13 @@ def m004_places(db: sqlite_utils.Database) -> None:
     namespace; and where the vectors of another embedding model are gathered until they are complete, see
     hybridmem.store.models."""
     for statement in (*_PLACES, *_NEXT_MODEL):
+        db.execute(statement)
+
+
+@migrations()
+def m005_replaced(db: sqlite_utils.Database) -> None:
+    """Which memory stands for another one now: what superseded it, what it was merged into, or its summary."""
+    for statement in _REPLACED:
         db.execute(statement)
 
 
@@ -215,4 +222,9 @@ _NEXT_MODEL = (
         vector BLOB NOT NULL,                  -- little-endian float32, L2-normalised
         PRIMARY KEY (node_id, piece)
     ) STRICT""",
+)
+
+_REPLACED = (
+    "ALTER TABLE node ADD COLUMN replaced_by TEXT NOT NULL DEFAULT ''",  # the uid of a node; '': none
+    "CREATE INDEX node_replaced ON node (namespace_id, replaced_by) WHERE replaced_by != ''",
 )

@@ -16,7 +16,7 @@ from hybridmem.text import terms
 from hybridmem.types import TASK_TYPE, Node, State, Task
 
 #: What a :class:`Row` has of a node after tree.SCAN_COLUMNS.
-EXTRA_COLUMNS = "uid, pinned, state, version, updated_at"
+EXTRA_COLUMNS = "uid, pinned, state, version, updated_at, replaced_by"
 
 
 @dataclass(slots=True)
@@ -41,6 +41,7 @@ class Row:
     state: State
     version: int
     updated_at: int
+    replaced_by: str
 
     def scanned(self) -> tuple[Any, ...]:
         """As tree.scan() gives it."""
@@ -155,6 +156,7 @@ class Past:
             importance=row.importance,
             confidence=row.confidence,
             state=row.state,
+            replaced_by=row.replaced_by or None,
             pinned=bool(row.pinned),
             uses=row.uses,
             version=row.version,

@@ -26,10 +26,12 @@ _OPERATION_COLUMNS = "id, namespace_id, sequence, kind, node_uid, agent, at, pay
 _NODE_COLUMNS = (
     "id", "namespace_id", "uid", "parent_id", "path", "depth", "type", "revision_id", "importance", "confidence",
     "uses", "pinned", "state", "version", "agent", "created_at", "updated_at", "active_at",
+    "replaced_by",
 )  # fmt: skip
 #: What an operation may set of its node under the same name.
 _PLAIN = (
     "type", "importance", "confidence", "uses", "pinned", "state", "version", "agent", "created_at", "updated_at",
+    "replaced_by",
 )  # fmt: skip
 _TASK = ("status", "next_step", "started_at", "finished_at")
 
@@ -84,6 +86,7 @@ class _Node:
     created_at: int
     updated_at: int
     active_at: int
+    replaced_by: str = ""
     task: dict[str, Any] = field(default_factory=dict)
     is_new: bool = False
     is_moved: bool = False

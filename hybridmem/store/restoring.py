@@ -15,7 +15,7 @@ from hybridmem.store.rows import content_key, dump
 from hybridmem.text import terms
 
 #: What is compared of a node's row, besides its parent and its revision.
-_PLAIN = ("type", "importance", "confidence", "uses", "pinned", "state", "active_at")
+_PLAIN = ("type", "importance", "confidence", "uses", "pinned", "state", "replaced_by", "active_at")
 #: What is compared of a task.
 TASK = ("status", "next_step", "finished_at")
 #: Of a revision: content, whether it is JSON, metadata (JSON).

@@ -23,7 +23,7 @@ from hybridmem.text import terms
 #: Names in payloads, and what a node has where no operation before the moment has set one.
 SET_BACK: dict[str, Any] = {
     "type": "note", "importance": 0.5, "confidence": 0.5, "uses": 0, "pinned": 0, "state": "live", "parent": None,
-    "revision": None, "status": "open", "next_step": None, "finished_at": None,
+    "replaced_by": "", "revision": None, "status": "open", "next_step": None, "finished_at": None,
 }  # fmt: skip
 #: A log entry: kind, node, time, what it sets.
 _Entry = tuple[str, str, int, dict[str, Any]]
@@ -129,7 +129,7 @@ def _before(
 
 def _set_back(row: Row, names: set[str], before: Mapping[str, Any], rows: Mapping[str, Row]) -> None:
     values = {name: before.get(name, SET_BACK.get(name)) for name in names}
-    for name in ("type", "importance", "confidence", "uses", "pinned", "state", "updated_at"):
+    for name in ("type", "importance", "confidence", "uses", "pinned", "state", "replaced_by", "updated_at"):
         if values.get(name) is not None:
             setattr(row, name, values[name])
     if values.get("parent") is not None:

@@ -18,7 +18,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 #: What :func:`to_node` reads, in this order; ``n`` is the node, ``p`` its parent, ``r`` its revision, ``t`` its task.
 NODE_COLUMNS = """n.uid, p.uid, n.type, r.content, n.importance, n.confidence, r.metadata, n.state, n.pinned, n.uses,
     n.version, n.depth, n.agent, n.created_at, n.updated_at, n.active_at, r.structured,
-    t.status, t.next_step, t.started_at, t.finished_at"""
+    t.status, t.next_step, t.started_at, t.finished_at, n.replaced_by"""
 NODE_TABLES = """node n JOIN revision r ON r.id = n.revision_id
     LEFT JOIN node p ON p.id = n.parent_id LEFT JOIN task t ON t.node_id = n.id"""
 
@@ -84,6 +84,7 @@ def to_node(row: sqlite3.Row | tuple[Any, ...], *, created: bool = True) -> Node
         updated_at=from_micros(row[14]),
         active_at=from_micros(row[15]),
         structured=bool(row[16]),
+        replaced_by=row[21] or None,
         task=task,
         created=created,
     )

@@ -42,6 +42,7 @@ def insert(
     uses: int = 0,
     pinned: bool = False,
     state: State = "live",
+    replaced_by: str = "",
 ) -> tuple[Key, int]:
     """Adds a node below ``parent`` (None: the root) with its first revision; returns its key and the revision's id.
 
@@ -60,11 +61,13 @@ def insert(
     depth = parent.depth + 1 if parent else 0
     tx.execute(
         """INSERT INTO node (id, namespace_id, uid, parent_id, path, depth, type, revision_id, content_key, importance,
-            confidence, uses, pinned, state, agent, terms, speaker, created_at, updated_at, active_at)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            confidence, uses, pinned, state, replaced_by, agent, terms, speaker, created_at, updated_at,
+            active_at)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             node_id, namespace, uid, parent.id if parent else None, path, depth, type, revision, content_key(content),
-            importance, confidence, uses, pinned, state, agent, terms, speaker, created_at, at, created_at,
+            importance, confidence, uses, pinned, state, replaced_by, agent, terms, speaker, created_at, at,
+            created_at,
         ),
     )  # fmt: skip
     if parent:
