@@ -13,7 +13,8 @@ from hybridmem.types import Operation
 #: What is told, by its name in the log: the field of Node or Task.
 _FIELDS = {
     "parent": "parent_id", "type": "type", "importance": "importance", "confidence": "confidence", "uses": "uses",
-    "pinned": "pinned", "state": "state", "replaced_by": "replaced_by", "status": "status", "next_step": "next_step", "finished_at": "finished_at",
+    "pinned": "pinned", "state": "state", "replaced_by": "replaced_by", "status": "status", "next_step": "next_step",
+    "finished_at": "finished_at",
 }  # fmt: skip
 #: What a node has where the operation that made it says nothing else.
 _NEW = {"uses": 0, "pinned": False, "state": "live", "replaced_by": ""}
