@@ -26,12 +26,13 @@ from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
 from hybridmem.types import ImportReport, Namespace, ReembedReport, Stats
 from hybridmem.verbs import TreeVerbs
+from hybridmem.weight_verbs import WeightVerbs
 from hybridmem.write import Parent
 
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, RecoveryVerbs):
+class Memory(TreeVerbs, WeightVerbs, RecoveryVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -46,6 +47,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
     ) -> None:
         """Not for users: call :meth:`open`."""
         TreeVerbs.__init__(self, workspace, indexer)
+        WeightVerbs.__init__(self, workspace, self._writer)
         RecoveryVerbs.__init__(self, workspace, indexer)
         indexer.chore = self._backups.make_if_due
         self._model = model

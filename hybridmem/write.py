@@ -93,7 +93,7 @@ class Writer:
         if confidence is not None:
             columns["confidence"] = inputs.unit("confidence", confidence)
         if type is not None:
-            columns["type"] = _plain_type(type)
+            columns["type"] = plain_type(type)
         text = inputs.content(content) if content is not None else None
         changes = inputs.metadata(metadata)
         with self._workspace.write() as tx:
@@ -268,6 +268,14 @@ class Writer:
             raise NotFound(f"parent: there is no node {parent!r} in this namespace; accepted are ids, and {words}")
         return found
 
+    def confirm(self, tx: sqlite3.Connection, key: Key) -> None:
+        """An exact repeat: the existing node is used once more and half of the doubt about it goes."""
+        node = tree.node(tx, key)
+        columns = {"confidence": 1.0 - (1.0 - node.confidence) / 2.0, "uses": node.uses + 1}
+        tree.change(tx, key, self._workspace.now(), **columns)
+        payload = {"version": key.version + 1, **columns, "active": self._point_at(tx, key)}
+        self._workspace.record(tx, "confirm", key.uid, payload)
+
     def rename(self, tx: sqlite3.Connection, key: Key, content: str) -> int:
         """Gives a task another title; returns the revision's id."""
         return self._revise(tx, key, inputs.content(content), {})
@@ -311,17 +319,9 @@ class Writer:
         if draft.type in MERGED_TYPES and draft.uid is None:
             same = tree.repeat(tx, parent, draft.type, draft.content, draft.structured)
             if same is not None:
-                self._confirm(tx, same)
+                self.confirm(tx, same)
                 return same, True
         return self.insert(tx, draft, parent, activate=True), False
-
-    def _confirm(self, tx: sqlite3.Connection, key: Key) -> None:
-        """An exact repeat: the existing node is used once more and half of the doubt about it goes."""
-        node = tree.node(tx, key)
-        columns = {"confidence": 1.0 - (1.0 - node.confidence) / 2.0, "uses": node.uses + 1}
-        tree.change(tx, key, self._workspace.now(), **columns)
-        payload = {"version": key.version + 1, **columns, "active": self._point_at(tx, key)}
-        self._workspace.record(tx, "confirm", key.uid, payload)
 
     def _point_at(self, tx: sqlite3.Connection, key: Key) -> dict[str, list[str | None]]:
         """Makes a node the active one, under the task that is active already; returns what the log is to say of it."""
@@ -332,15 +332,14 @@ class Writer:
         """A new revision with the given content and the merged metadata; whatever is not given stays."""
         node = tree.node(tx, key)
         content, structured = text if text is not None else (node.content, node.structured)
-        metadata = {name: value for name, value in {**node.metadata, **changes}.items() if value is not None}
-        kept_none = {name: None for name, value in node.metadata.items() if value is None and name not in changes}
+        metadata = merged(node.metadata, changes)
         found = terms(content)
         revision = tree.revise(
             tx,
             key,
             content=content,
             structured=structured,
-            metadata={**metadata, **kept_none},
+            metadata=metadata,
             terms=len(found),
             speaker=speaker(content, metadata),
         )
@@ -355,6 +354,11 @@ class Writer:
         return revision
 
 
+def merged(metadata: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata with changes: a value of None takes its name away, if it is among the changes."""
+    return {name: value for name, value in {**metadata, **changes}.items() if value is not None or name not in changes}
+
+
 def refuse_forgotten(field: str, key: Key) -> Key:
     """The key itself. :raises InvalidInput: the node is forgotten: nobody would find what is written to it or there."""
     if key.state == "forgotten":
@@ -364,13 +368,13 @@ def refuse_forgotten(field: str, key: Key) -> Key:
 
 def _plain(draft: Draft) -> Draft:
     """A draft that add and add_many accept."""
-    _plain_type(draft.type)
+    plain_type(draft.type)
     if draft.uid in RESERVED_IDS:
         raise InvalidInput(f"id: {draft.uid!r} means something else where ids are given; choose another")
     return draft
 
 
-def _plain_type(value: Any) -> str:
+def plain_type(value: Any) -> str:
     """A type that add and update accept: tasks have verbs of their own, and a root is made with its namespace."""
     found = inputs.node_type(value)
     if found == TASK_TYPE:

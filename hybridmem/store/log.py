@@ -40,8 +40,8 @@ GATHERING = ("merge", "unmerge", "consolidate", "unconsolidate", "use")
 BY_NODE = (RESTORE, REPAIR, *GATHERING)
 #: Operations that change more nodes than the one they name.
 MANY = (*STATE_CHANGES, *BY_NODE)
-#: Operations that are no activity of their nodes: a move is one of where it leads.
-QUIET = frozenset({"move", "task.switch", "task.import", "root", *MANY, *CLAIMS})
+#: Operations that are no activity of their nodes: a move is one of where it leads, and what supersedes is one itself.
+QUIET = frozenset({"move", "supersede", "task.switch", "task.import", "root", *MANY, *CLAIMS})
 #: Entries that are read at a time when one looks back.
 PAGE = 100
 _COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"

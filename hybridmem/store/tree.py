@@ -335,6 +335,12 @@ def keys(tx: sqlite3.Connection, ids: Sequence[int]) -> list[Key]:
     return [Key(*row) for row in rows]
 
 
+def child_keys(tx: sqlite3.Connection, key: Key) -> list[Key]:
+    """Direct children in every state, in insertion order."""
+    rows = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? ORDER BY id", (key.id,)).fetchall()
+    return [Key(*row) for row in rows]
+
+
 def parents(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Key]:
     """The parent of each of these nodes; the root has none."""
     above = {key.id: key.parent_id for key in keys(tx, ids) if key.parent_id is not None}
