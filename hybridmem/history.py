@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybridmem.changes import Change, HistoryEntry
+from hybridmem.feedback import REASONS
 from hybridmem.store import log, tree
 from hybridmem.store.rows import from_micros
 from hybridmem.store.workspace import Workspace
@@ -34,7 +35,13 @@ def history(workspace: Workspace, id: str) -> list[HistoryEntry]:
         known |= values
         found.append(
             HistoryEntry(
-                operation.sequence, operation.kind, operation.agent, operation.at, _version(operation, key.uid), changes
+                operation.sequence,
+                operation.kind,
+                operation.agent,
+                operation.at,
+                _version(operation, key.uid),
+                changes,
+                _reasons(operation),
             )
         )
     return found
@@ -46,6 +53,12 @@ def _sets(operation: Operation, uid: str) -> dict[str, Any]:
     if operation.kind in log.MANY:
         return next(values for one, values in effects if one == uid)
     return effects[0][1]
+
+
+def _reasons(operation: Operation) -> dict[str, Any]:
+    if operation.kind != "feedback":
+        return {}
+    return {name: operation.payload[name] for name in REASONS if name in operation.payload}
 
 
 def _version(operation: Operation, uid: str) -> int | None:

@@ -28,6 +28,13 @@ B = 0.5
 ABSENT = 0.5
 #: Uses after which frequency has reached one half.
 HALF_USES = 3.0
+#: Share of the doubt that a confirmation takes away, and of the confidence that a contradiction does. One half: from
+#: the default of 0.7 one contradiction makes it doubtful (0.35), and two confirmations nearly certain (0.93).
+BELIEF_STEP = 0.5
+#: Share of the way to 1 (or 0) that one feedback moves importance. A tenth: about seven alike take it half of the way,
+#: so that one mistake does little. It is the learning rate of Rescorla and Wagner (1972, "A theory of Pavlovian
+#: conditioning"), for which 0.1 is customary.
+IMPORTANCE_STEP = 0.1
 #: Levels that a subtree's score reaches down and a hit's vote reaches up; beyond them the decay leaves nothing.
 MAX_LEVELS = 8
 #: A float32 vector that is shorter has no direction: it is what rounding leaves of nothing.
@@ -63,6 +70,29 @@ def weight(
     parts = (importance, recency, confidence, frequency)
     total = sum(c * part for c, part in zip(coefficients, parts, strict=True))
     return np.asarray(total / sum(coefficients), dtype=np.float64)
+
+
+# Feedback: each takes and gives one number in [0, 1], never beyond the ends, however often it is applied
+
+
+def confirmed(confidence: float) -> float:
+    """``1 - (1 - confidence) / 2``: half of the doubt goes."""
+    return 1.0 - (1.0 - confidence) * (1.0 - BELIEF_STEP)
+
+
+def contradicted(confidence: float) -> float:
+    """``confidence / 2``: half of the confidence goes."""
+    return confidence * (1.0 - BELIEF_STEP)
+
+
+def helped(importance: float) -> float:
+    """``importance + 0.1 · (1 - importance)`` (Rescorla and Wagner 1972): a step towards 1."""
+    return 1.0 - (1.0 - importance) * (1.0 - IMPORTANCE_STEP)
+
+
+def misled(importance: float) -> float:
+    """``importance - 0.1 · importance`` (Rescorla and Wagner 1972): a step towards 0."""
+    return importance * (1.0 - IMPORTANCE_STEP)
 
 
 # Relevance

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hybridmem.feedback import Feedback
 from hybridmem.store.workspace import Workspace
 from hybridmem.supersede import Superseding
 from hybridmem.types import Node
@@ -20,6 +21,7 @@ class WeightVerbs:
     """See :class:`hybridmem.Memory`."""
 
     def __init__(self, workspace: Workspace, writer: Writer) -> None:
+        self._feedback = Feedback(workspace, writer)
         self._superseding = Superseding(workspace, writer)
 
     if TYPE_CHECKING:  # of TreeVerbs
@@ -58,5 +60,40 @@ class WeightVerbs:
             self._superseding.supersede(
                 id, content, type=type, importance=importance, confidence=confidence, metadata=metadata,
                 expected_version=expected_version,
+            )
+        )  # fmt: skip
+
+    def feedback(
+        self,
+        id: str,
+        *,
+        helpful: bool | None = None,
+        confirmed: bool | None = None,
+        importance: float | None = None,
+        confirmed_by: str | None = None,
+        contradicted_by: str | None = None,
+        note: str | None = None,
+    ) -> Node:
+        """Says what a memory was worth. :meth:`history` tells of each: when, by whom, why, and what it moved from what
+        to what.
+
+        What speaks for a memory makes it recent again; what speaks against it does not, so that it never gains.
+
+        :param helpful: True: importance goes a tenth of the way to 1, and it counts as one use. False: a tenth of the
+            way to 0.
+        :param confirmed: True: half of the doubt goes (confidence c becomes 1 - (1 - c) / 2). False, contradicted: half
+            of the confidence goes (c / 2).
+        :param importance: in [0, 1]: from now on this; ``helpful`` only counts the use then.
+        :param confirmed_by: the id of the memory that confirms it, such as a later event; means ``confirmed=True``.
+        :param contradicted_by: the id of the one that contradicts it; means ``confirmed=False``. If that one holds in
+            its place, :meth:`supersede` says so.
+        :param note: why, up to 1,000 characters; kept in the log.
+        :raises InvalidInput: nothing is said, or that it is confirmed and contradicted; or it is the root, forgotten,
+            or its own reason. :raises NotFound: no such node here.
+        """
+        return self._written(
+            self._feedback.give(
+                id, helpful=helpful, confirmed=confirmed, importance=importance, confirmed_by=confirmed_by,
+                contradicted_by=contradicted_by, note=note,
             )
         )  # fmt: skip

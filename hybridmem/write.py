@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hybridmem import faults, inputs
+from hybridmem import faults, inputs, scoring
 from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.speakers import speaker
 from hybridmem.store import lexical, outbox, points, tree
@@ -221,10 +221,13 @@ class Writer:
         return key
 
     def changed(self, tx: sqlite3.Connection, key: Key, kind: str, payload: dict[str, Any], **columns: Any) -> None:
-        """Sets columns of a node and does what follows every change: version, activity, log, checkpoint."""
+        """Sets columns of a node and does what follows every change: version, activity, log, checkpoint.
+
+        :param payload: what the log says of it; an ``active_at`` in it is when the node was active, else that is now.
+        """
         now = self._workspace.now()
         tree.change(tx, key, now, **columns)
-        tree.touch(tx, {key.path: now})
+        tree.touch(tx, {key.path: payload.get("active_at", now)})
         self._workspace.record(tx, kind, key.uid, {"version": key.version + 1, **payload})
         self._workspace.checkpoint_if_due(tx)
 
@@ -271,7 +274,7 @@ class Writer:
     def confirm(self, tx: sqlite3.Connection, key: Key) -> None:
         """An exact repeat: the existing node is used once more and half of the doubt about it goes."""
         node = tree.node(tx, key)
-        columns = {"confidence": 1.0 - (1.0 - node.confidence) / 2.0, "uses": node.uses + 1}
+        columns = {"confidence": scoring.confirmed(node.confidence), "uses": node.uses + 1}
         tree.change(tx, key, self._workspace.now(), **columns)
         payload = {"version": key.version + 1, **columns, "active": self._point_at(tx, key)}
         self._workspace.record(tx, "confirm", key.uid, payload)

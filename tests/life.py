@@ -23,7 +23,7 @@ TEXTS = (
 VERBS = (
     "add", "add_many", "repeat", "past", "update", "rewrite", "tag", "pin", "move", "start", "switch", "plan",
     "finish", "checkpoint", "forget", "bring_back", "archive", "unarchive", "wait",
-    "supersede",
+    "supersede", "feedback",
 )  # fmt: skip
 
 
@@ -116,6 +116,14 @@ class Life:
     def supersede(self, a: int, b: int, c: int) -> None:
         types = (None, "fact", "note")
         self.memory.supersede(self.node(a).id, TEXTS[b % 8], type=types[c % 3], confidence=[None, c / 40][c % 2])
+
+    def feedback(self, a: int, b: int, c: int) -> None:
+        said = (None, True, False)
+        reason = self.node(c).id if c % 2 else None
+        self.memory.feedback(
+            self.node(a).id, helpful=said[b % 3], confirmed=None if reason else said[c % 3], confirmed_by=reason,
+            importance=[None, b / 40][b % 2], note=[None, TEXTS[c % 8]][b % 2],
+        )  # fmt: skip
 
     def checkpoint(self, a: int, b: int, c: int) -> None:
         self.memory.checkpoint(["a", "b", None][a % 3])

@@ -97,6 +97,39 @@ class TestWeight:
         assert values[0] <= values[1] + SLACK
 
 
+class TestFeedback:
+    UP, DOWN = (scoring.confirmed, scoring.helped), (scoring.contradicted, scoring.misled)
+
+    @moderate
+    @given(unit, unit, st.integers(1, 200))
+    def test_each_is_bounded_and_monotone_however_often_it_is_given(self, value: float, other: float, n: int) -> None:
+        """What speaks for a memory never lowers, what speaks against it never raises; the order of two is kept."""
+        for step, sign in [(one, 1) for one in self.UP] + [(one, -1) for one in self.DOWN]:
+            low, high = ordered(value, other)
+            for _ in range(n):
+                now = step(low)
+                assert 0.0 <= now <= 1.0
+                assert sign * now >= sign * low
+                low, high = now, step(high)
+                assert low <= high
+
+    def test_the_ends_are_neared_and_not_jumped_to(self) -> None:
+        for step in self.UP:
+            assert step(1.0) == 1.0
+            assert 0.0 < step(0.0) < 1.0
+        for step in self.DOWN:
+            assert step(0.0) == 0.0
+            assert 0.0 < step(1.0) < 1.0
+
+    def test_named_points(self) -> None:
+        assert (scoring.confirmed(0.7), scoring.contradicted(0.7)) == (pytest.approx(0.85), pytest.approx(0.35))
+        assert (scoring.helped(0.5), scoring.misled(0.5)) == (pytest.approx(0.55), pytest.approx(0.45))
+        value = 0.0
+        for _ in range(7):
+            value = scoring.helped(value)
+        assert value > 0.5  # seven alike are half of the way
+
+
 class TestBlend:
     @moderate
     @given(unit, unit, unit, unit, unit, st.sampled_from(["linear", "bounded"]))
