@@ -49,7 +49,7 @@ class Memory(TreeVerbs, WeightVerbs, RecoveryVerbs):
         TreeVerbs.__init__(self, workspace, indexer)
         WeightVerbs.__init__(self, workspace, self._writer)
         RecoveryVerbs.__init__(self, workspace, indexer)
-        indexer.chore = self._backups.make_if_due
+        indexer.chore = self._do_chores
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         self._closed = False
@@ -235,11 +235,12 @@ class Memory(TreeVerbs, WeightVerbs, RecoveryVerbs):
             return outbox.waiting(tx, self._workspace.id)
 
     def flush(self, timeout: float | None = None) -> int:
-        """Embeds and indexes what waits, in this thread, and tries again what failed.
+        """Embeds and indexes what waits, in this thread, and tries again what failed; writes the uses that wait.
 
         :param timeout: seconds to work at most; None: until done. :return: how many still wait, e.g. since another
             process owns the index and will do it.
         """
+        self._workspace.flush_uses()
         return self._indexer.drain(timeout, retry=True)
 
     def reembed(
@@ -273,6 +274,7 @@ class Memory(TreeVerbs, WeightVerbs, RecoveryVerbs):
             return
         try:
             self._closed = True
+            workspace.flush_uses()
             faults.point("close.before_index")
             self._indexer.close(self.config.index.close_wait_seconds)
             faults.point("close.before_session")
@@ -284,6 +286,12 @@ class Memory(TreeVerbs, WeightVerbs, RecoveryVerbs):
             raise
         finally:
             workspace.connections.close()
+
+    def _do_chores(self, is_stopping: Callable[[], bool]) -> None:
+        """What the thread behind the writes does when nothing waits for its vector."""
+        if self._workspace.uses.is_due:
+            self._workspace.flush_uses()
+        self._backups.make_if_due(is_stopping)
 
     def __enter__(self) -> Memory:
         return self

@@ -28,6 +28,8 @@ B = 0.5
 ABSENT = 0.5
 #: Uses after which frequency has reached one half.
 HALF_USES = 3.0
+#: Recalls that make a memory more stable; further ones change nothing.
+MOST_RECALLS = 12.0
 #: Share of the doubt that a confirmation takes away, and of the confidence that a contradiction does. One half: from
 #: the default of 0.7 one contradiction makes it doubtful (0.35), and two confirmations nearly certain (0.93).
 BELIEF_STEP = 0.5
@@ -51,6 +53,24 @@ VOTERS = 20
 def recency(age_seconds: Floats, half_life_seconds: Floats) -> Floats:
     """``exp(-ln 2 · age / half_life)``: 1 now, 1/2 after one half-life. A negative age (the future) counts as 0."""
     return np.exp2(-np.maximum(age_seconds, 0.0) / half_life_seconds)
+
+
+def stability(half_life_seconds: Floats, uses: NDArray[np.generic]) -> Floats:
+    """In seconds: ``half_life / ln 2 · (1 + min(uses, 12))``. Each recall adds as much again as there was at first.
+
+    So does MemoryBank (Zhong et al. 2023, "MemoryBank: Enhancing Large Language Models with Long-Term Memory"), which
+    begins at 1 and adds 1 per recall, without a unit; here the unit is that of the half-life of the type, so that what
+    was never recalled fades as by :func:`recency`. Bounded, since what is delivered by mistake over and over would
+    never fade else: 12 recalls make a year of a month.
+    """
+    counted = np.minimum(np.asarray(uses, dtype=np.float64), MOST_RECALLS)
+    return np.asarray(half_life_seconds / np.log(2.0) * (1.0 + counted), dtype=np.float64)
+
+
+def retention(age_seconds: Floats, stability_seconds: Floats) -> Floats:
+    """``exp(-age / stability)`` (Ebbinghaus 1885, in the form that MemoryBank uses): 1 now, 1/e after one stability.
+    A negative age (the future) counts as 0."""
+    return np.asarray(np.exp(-np.maximum(age_seconds, 0.0) / stability_seconds), dtype=np.float64)
 
 
 def frequency(uses: NDArray[np.generic]) -> Floats:

@@ -15,8 +15,11 @@ import numpy
 import pytest
 from chroma_server import ChromaServer
 
+from eval.embedding import SharedEmbedder
 from hybridmem import Memory
+from hybridmem.embed.bundled import BundledEmbedder
 from hybridmem.embed.hashing import HashingEmbedder
+from hybridmem.errors import EmbeddingUnavailable
 from hybridmem.ports import Clock, Embedder, Reranker
 
 #: Every table whose rows are the state of a store; ``lexical`` is the index of the terms.
@@ -59,6 +62,17 @@ def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaSe
         yield server
 
 
+@pytest.fixture(scope="session")
+def bundled() -> SharedEmbedder:
+    """The bundled model; every text is embedded once for all tests that use it."""
+    embedder = BundledEmbedder()
+    try:
+        embedder.embed_query("能用吗 does it load")
+    except EmbeddingUnavailable as error:
+        pytest.skip(f"the bundled model cannot be loaded: {error}")
+    return SharedEmbedder(embedder)
+
+
 @pytest.fixture
 def clock() -> SteerableClock:
     return SteerableClock()
@@ -68,6 +82,7 @@ def configured(sections: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration that does nothing behind the back of a test."""
     found = {name: dict(section) for name, section in sections.items()}
     found.setdefault("index", {}).setdefault("background", False)
+    found.setdefault("weights", {}).setdefault("count_uses", False)
     return found
 
 

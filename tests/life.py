@@ -23,7 +23,7 @@ TEXTS = (
 VERBS = (
     "add", "add_many", "repeat", "past", "update", "rewrite", "tag", "pin", "move", "start", "switch", "plan",
     "finish", "checkpoint", "forget", "bring_back", "archive", "unarchive", "wait",
-    "supersede", "feedback",
+    "supersede", "feedback", "use", "read",
 )  # fmt: skip
 
 
@@ -124,6 +124,14 @@ class Life:
             self.node(a).id, helpful=said[b % 3], confirmed=None if reason else said[c % 3], confirmed_by=reason,
             importance=[None, b / 40][b % 2], note=[None, TEXTS[c % 8]][b % 2],
         )  # fmt: skip
+
+    def use(self, a: int, b: int, c: int) -> None:
+        """Delivered, and written with whatever this handle writes next."""
+        self.memory._workspace.uses.count([self.node(a).id, self.node(b).id])
+
+    def read(self, a: int, b: int, c: int) -> None:
+        self.use(a, b, c)
+        self.memory._workspace.flush_uses()
 
     def checkpoint(self, a: int, b: int, c: int) -> None:
         self.memory.checkpoint(["a", "b", None][a % 3])

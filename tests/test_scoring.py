@@ -97,6 +97,38 @@ class TestWeight:
         assert values[0] <= values[1] + SLACK
 
 
+class TestEbbinghaus:
+    DAY = 86_400.0
+
+    @moderate
+    @given(st.floats(-1e12, 1e12), st.floats(0.0, 1e9), st.floats(1.0, 1e10), st.integers(0, 10**9), st.integers(0, 50))
+    def test_retention_is_bounded_falls_with_age_and_rises_with_recalls(
+        self, age: float, older: float, half_life: float, uses: int, more: int
+    ) -> None:
+        def kept(age: float, uses: int) -> float:
+            stable = scoring.stability(one(half_life), np.array([uses]))
+            assert 0.0 < stable[0] < math.inf
+            return float(scoring.retention(one(age), stable)[0])
+
+        assert 0.0 <= kept(age, uses) <= 1.0
+        assert kept(age + older, uses) <= kept(age, uses)
+        assert kept(age, uses + more) >= kept(age, uses)
+
+    @moderate
+    @given(st.floats(-1e9, 1e9), st.floats(3600.0, 1e9))
+    def test_what_was_never_recalled_fades_as_by_the_half_life(self, age: float, half_life: float) -> None:
+        found = scoring.retention(one(age), scoring.stability(one(half_life), np.array([0])))
+        assert found[0] == pytest.approx(scoring.recency(one(age), one(half_life))[0], abs=1e-12)
+
+    def test_named_points(self) -> None:
+        """One half after one half-life, after two with one recall, after thirteen at the most."""
+        uses = np.array([0, 1, 12, 10**6])
+        ages = np.array([30.0, 60.0, 390.0, 390.0]) * self.DAY
+        stable = scoring.stability(np.full(4, 30 * self.DAY), uses)
+        assert scoring.retention(ages, stable) == pytest.approx(np.full(4, 0.5))
+        assert scoring.retention(np.array([-1e9, 0.0, 1e300]), np.full(3, 10.0)).tolist() == [1.0, 1.0, 0.0]
+
+
 class TestFeedback:
     UP, DOWN = (scoring.confirmed, scoring.helped), (scoring.contradicted, scoring.misled)
 

@@ -91,7 +91,7 @@ def _entries(tx: sqlite3.Connection, condition: str, *values: Any) -> list[_Entr
 def _above(rows: Mapping[str, Row], later: Sequence[_Entry]) -> set[str]:
     """What was written, and all that encloses it: the nodes whose last activity may be after the moment."""
     uids = {row.id: uid for uid, row in rows.items()}
-    written = {uid for kind, uid, _, _ in later if kind not in log.STATE_CHANGES}
+    written = {uid for kind, uid, _, _ in later if kind not in (*log.STATE_CHANGES, "use")}
     written |= {payload["parent"] for _, _, _, payload in later if "parent" in payload}
     above = {one for uid in written & rows.keys() for one in path_ids(rows[uid].path)}
     return {uids[one] for one in above if one in uids}
