@@ -108,9 +108,9 @@ def test_of_equal_relevance_the_weight_decides_always(
     assert all(first >= second - 1e-12 for first, second in pairwise(weights))
 
 
-#: The bounds of the promise below: omega as by default or less with the linear blend; any omega below 0.5 with the
-#: bounded one.
-OMEGA = {"linear": 0.1, "bounded": 0.5}
+#: The bounds of the promise below, of omega, by the blend and by whether a task is active under which all of it hangs:
+#: then what is irrelevant shares in what its task is about, so that less room is left to weight. The default is 0.1.
+OMEGA = {("linear", False): 0.3, ("linear", True): 0.1, ("bounded", False): 0.5, ("bounded", True): 0.1}
 TOPICS = {
     "zh": ("服务器的备用电源放在三楼机房", "备用电源放在哪里？"),
     "en": ("The spare power supply is in the server room on the third floor", "Where is the spare power supply?"),
@@ -125,13 +125,13 @@ OTHERS = (
 
 @pytest.mark.model
 @pytest.mark.parametrize("topic", TOPICS)
-@pytest.mark.parametrize("blend", OMEGA)
+@pytest.mark.parametrize(("blend", "in_task"), OMEGA)
 def test_no_weight_pushes_the_only_relevant_memory_out_of_the_top_five(
-    tmp_path_factory: pytest.TempPathFactory, bundled: Any, topic: str, blend: str
+    tmp_path_factory: pytest.TempPathFactory, bundled: Any, topic: str, blend: str, in_task: bool
 ) -> None:
     """By the real model: twelve memories about other things, pinned, as important, sure, fresh and used as can be,
     against one that answers the question and has no weight at all; by random coefficients and shares within OMEGA."""
-    answer, question = TOPICS[topic]
+    (answer, question), most = TOPICS[topic], OMEGA[blend, in_task]
     clock = SteerableClock()
     directory = tmp_path_factory.mktemp("s")
     random = np.random.default_rng(17)
@@ -147,17 +147,19 @@ def test_no_weight_pushes_the_only_relevant_memory_out_of_the_top_five(
         return Memory.open(directory, config=config, embedder=bundled, clock=clock)
 
     with opened(0.1, (1, 1, 1, 1)) as m:
-        m.add(answer, type="note", importance=0.0, confidence=0.0, occurred_at="2001-01-01", parent="root", id="answer")
+        if in_task:
+            m.start_task("项目 project")
+        m.add(answer, type="note", importance=0.0, confidence=0.0, occurred_at="2001-01-01", id="answer")
         clock.advance(days=1)
         for n, text in enumerate(OTHERS):
-            m.add(text, type="fact", importance=1.0, confidence=1.0, parent="root", id=f"o{n}")
+            m.add(text, type="fact", importance=1.0, confidence=1.0, id=f"o{n}")
             m.pin(f"o{n}")
         m._workspace.uses.put_back({f"o{n}": 10**6 for n in range(len(OTHERS))})
         m.flush()
         assert (m.weights(["answer"])["answer"] < 1e-6, m.weights(["o0"])["o0"] > 0.99) == (True, True)
     least = []
     for n in range(25):
-        omega = OMEGA[blend] if n < 5 else float(random.uniform(0.0, OMEGA[blend]))
+        omega = most if n < 5 else float(random.uniform(0.0, most))
         with opened(omega, random.dirichlet((0.5,) * 4)) as m:
             found = [hit.id for hit in m.search(question, 5)]
         assert "answer" in found, (omega, found)
