@@ -44,7 +44,7 @@ def _sets(operation: Operation, uid: str) -> dict[str, Any]:
     effects = log.effects(operation.kind, operation.node_id, operation.payload)
     if operation.kind in log.MANY:
         return next(values for one, values in effects if one == uid)
-    return effects[0][1]
+    return effects[0][1] if effects else {}  # a claim sets nothing
 
 
 def _version(operation: Operation, uid: str) -> int | None:

@@ -99,7 +99,7 @@ def since(tx: sqlite3.Connection, namespace: int, sequence: int, limit: int | No
 
 
 def about(tx: sqlite3.Connection, namespace: int, uid: str) -> list[Operation]:
-    """Entries that changed this node, oldest first; those under the id that the root had before it was another's."""
+    """Entries about this node, oldest first; those under the id that the root had before it was another's."""
     marks = ", ".join("?" * len(MANY))
     rows = tx.execute(
         f"""SELECT {_COLUMNS} FROM operation WHERE namespace_id = ? AND (
