@@ -27,15 +27,14 @@ def history(workspace: Workspace, id: str) -> list[HistoryEntry]:
         revisions = log.revisions(tx, key.id)
     found: list[HistoryEntry] = []
     known: dict[str, Any] = {}
+    version: int | None = None
     for operation in operations:
         values = _values(operation, key.uid, revisions)
         changes = {name: Change(known.get(name), value) for name, value in values.items() if known.get(name) != value}
         known |= values
-        found.append(
-            HistoryEntry(
-                operation.sequence, operation.kind, operation.agent, operation.at, _version(operation, key.uid), changes
-            )
-        )
+        if operation.kind not in log.CLAIMS:  # which leave it as it is
+            version = _version(operation, key.uid)
+        found.append(HistoryEntry(operation.sequence, operation.kind, operation.agent, operation.at, version, changes))
     return found
 
 

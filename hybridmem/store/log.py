@@ -53,7 +53,8 @@ def effects(kind: str, uid: str | None, payload: dict[str, Any]) -> list[tuple[s
 
 def moment(at: int, payload: dict[str, Any]) -> int:
     """When what an entry tells of was active: what happened before it was noted was active then."""
-    return int(next((payload[name] for name in ("active_at", "created_at") if payload.get(name) is not None), at))
+    said = (payload[name] for name in ("active_at", "created_at", "occurred_at") if payload.get(name) is not None)
+    return int(next(said, at))
 
 
 def append(

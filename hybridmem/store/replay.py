@@ -168,9 +168,9 @@ class _Chunk:
                 continue
             self._set(node, kind, at, values)
             if kind == "move":
-                self._touched[node.parent_id or node.id] = at
+                self._touch(node.parent_id or node.id, at)
             elif kind not in log.QUIET:
-                self._touched[node.id] = max(log.moment(at, payload), self._touched.get(node.id, 0))
+                self._touch(node.id, log.moment(at, payload))
 
     def _make(self, namespace: int, kind: str, uid: str, agent: str, at: int, payload: dict[str, Any]) -> None:
         """What an operation makes or names before it sets anything."""
@@ -224,6 +224,10 @@ class _Chunk:
         elif node.parent_id != above.id:
             self._settle()  # what was active below the old place has told its ancestors there
             node.parent_id, node.is_moved = above.id, not node.is_new
+
+    def _touch(self, node_id: int, at: int) -> None:
+        """Never back: what happens later may be told with an earlier time."""
+        self._touched[node_id] = max(at, self._touched.get(node_id, at))
 
     def _settle(self) -> None:
         settle(self._touched, lambda node_id: self._by_id[node_id].parent_id, self._tell)
