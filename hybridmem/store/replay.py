@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,30 +36,36 @@ _TASK = ("status", "next_step", "started_at", "finished_at")
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What :func:`replay` did: how many operations it applied, what the log could not say, and the internal ids of the
-    nodes that are new or have another content or metadata."""
+    """What :func:`replay` did: how many operations it applied, what the log of which namespace could not say, and the
+    internal ids of the nodes that are new or have another content or metadata."""
 
     operations: int
-    problems: tuple[str, ...]
+    unsaid: Mapping[int, tuple[str, ...]]
     changed: frozenset[int]
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What could not be said of any namespace."""
+        return tuple(one for told in self.unsaid.values() for one in told)
 
-def replay(source: sqlite3.Connection, tx: sqlite3.Connection) -> Replayed:
+
+def replay(source: sqlite3.Connection, tx: sqlite3.Connection, *, only: int | None = None) -> Replayed:
     """Applies what the log of ``source`` has beyond that of ``tx`` to the tree of ``tx``, log and revisions included.
 
     :param source: a reading transaction of the store with the longer log.
     :param tx: a writing transaction of another one: new, or a copy of an earlier state of the same store.
+    :param only: the namespace to replay, into a new one; None: all of them.
     :raises StoreDamaged: ``tx`` is not an earlier state of ``source``.
     """
     _must_be_earlier(source, tx)
     tx.execute("PRAGMA defer_foreign_keys = ON")  # a node may have moved below one that was added after it
     row = tx.execute("SELECT coalesce(max(id), 0) FROM operation").fetchone()
     last, count, changed, unsaid = int(row[0]), 0, set[int](), _Unsaid(points.namespaces(source))
-    while entries := _entries(source, last):
+    while entries := _entries(source, last, only):
         changed |= _Chunk(source, tx, unsaid).apply(entries)
         tx.executemany(f"INSERT INTO operation ({_OPERATION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", entries)
         last, count = entries[-1][0], count + len(entries)
-    return Replayed(count, tuple(unsaid.problems()), frozenset(changed))
+    return Replayed(count, unsaid.problems(), frozenset(changed))
 
 
 @dataclass(slots=True)
@@ -308,7 +314,7 @@ class _Unsaid:
 
     def __init__(self, namespaces: dict[int, tuple[str, ...]]) -> None:
         self._names = {number: "/".join(names) for number, names in namespaces.items()}
-        self._problems: list[str] = []
+        self._problems: dict[int, list[str]] = {}
         self._imported: dict[int, int] = {}
         #: The last entry of an earlier version.
         self._older: dict[int, int] = {}
@@ -316,7 +322,7 @@ class _Unsaid:
         self._lost: dict[tuple[int, str], int] = {}
 
     def add(self, namespace: int, problem: str) -> None:
-        self._problems.append(f"{self._names.get(namespace, namespace)}: {problem}")
+        self._problems.setdefault(namespace, []).append(f"{self._names.get(namespace, namespace)}: {problem}")
 
     def note(self, namespace: int, sequence: int, kind: str, agent: str, payload: dict[str, Any]) -> None:
         for who in payload.get("active", {}):
@@ -334,7 +340,7 @@ class _Unsaid:
                 "along",
             )
 
-    def problems(self) -> list[str]:
+    def problems(self) -> dict[int, tuple[str, ...]]:
         for (namespace, agent), sequence in self._lost.items():
             self.add(
                 namespace,
@@ -346,12 +352,14 @@ class _Unsaid:
                 f"operations up to {sequence} were logged by an earlier version, in which the times of nodes could be "
                 "other ones than that of the operation, by microseconds",
             )
-        return self._problems
+        return {namespace: tuple(told) for namespace, told in self._problems.items()}
 
 
-def _entries(source: sqlite3.Connection, after: int) -> list[tuple[Any, ...]]:
+def _entries(source: sqlite3.Connection, after: int, only: int | None) -> list[tuple[Any, ...]]:
     return source.execute(
-        f"SELECT {_OPERATION_COLUMNS} FROM operation WHERE id > ? ORDER BY id LIMIT {CHUNK}", (after,)
+        f"""SELECT {_OPERATION_COLUMNS} FROM operation WHERE id > ? AND (? IS NULL OR namespace_id = ?)
+        ORDER BY id LIMIT {CHUNK}""",
+        (after, only, only),
     ).fetchall()
 
 
