@@ -32,9 +32,9 @@ from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.pieces import MOST
 from hybridmem.ports import Embedder, SystemClock
-from hybridmem.store import checks, digest, mends, outbox, points, snapshot, tree
+from hybridmem.store import checks, digest, mends, outbox, points, snapshot, swap, tree
 from hybridmem.store.connect import Connections, Transaction
-from hybridmem.store.directory import DATABASE_NAME
+from hybridmem.store.directory import DATABASE_NAME, RESTORED
 from hybridmem.store.migrations import SCHEMA_VERSION
 from hybridmem.store.replay import replay as replay_log
 from hybridmem.store.rows import to_micros
@@ -44,6 +44,8 @@ from hybridmem.types import Namespace
 HOPELESS = frozenset({"database", "integrity"})
 #: Kinds that a new vector index mends.
 OF_CHROMA = frozenset({"chroma_files", "chroma_missing", "chroma_extra"})
+#: Kinds that opening the store mends; what else is wrong is not known before.
+UNSEEN = frozenset({"restore", "schema"})
 #: Who repairs a store from outside, in its log.
 AGENT = "repair"
 #: How many different details a finding tells.
@@ -62,7 +64,9 @@ def verify(path: str | Path, *, namespace: Namespace | None = None, replay: bool
     """
     directory = Path(path)
     if not directory.is_dir() or not (
-        (directory / DATABASE_NAME).exists() or (directory / projection.DIRECTORY).exists()
+        (directory / DATABASE_NAME).exists()
+        or (directory / projection.DIRECTORY).exists()
+        or swap.is_pending(directory)
     ):
         raise NotFound(f"path: there is no store at {directory}")
     look = _Look(directory, namespace, replay)
@@ -124,7 +128,7 @@ def mend(
     aside: list[str] = []
     if kinds & HOPELESS:
         return before
-    if kinds & mends.KINDS or "schema" in kinds:
+    if kinds & (mends.KINDS | UNSEEN):
         with write() as tx:
             mends.mend(tx, _namespace_id(tx, before.namespace), agent, now)
     try:
@@ -163,6 +167,9 @@ class _Look:
         return Report(str(self._directory), self._namespace, tuple(found), self._counts, notes=tuple(self.notes))
 
     def take(self, is_still: bool) -> None:
+        if swap.is_pending(self._directory):  # what lies there is no store until somebody has finished that
+            self._add("restore", detail=RESTORED)
+            return
         try:
             conn = snapshot.take(self._directory)
         except sqlite3.Error as error:

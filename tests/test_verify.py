@@ -255,7 +255,7 @@ class TestADamagedStore:
         assert all(one.ids == () for one in report.findings)
 
     def test_each_kind_says_what_to_do_and_whether_repair_does_it(self) -> None:
-        mended_elsewhere = {"schema", "chroma_files", "chroma_missing", "chroma_extra"}
+        mended_elsewhere = {"restore", "schema", "chroma_files", "chroma_missing", "chroma_extra"}
         for kind, known in KINDS.items():
             assert known.fix
             assert known.says
