@@ -108,7 +108,7 @@ class Backups:
                 continue
             if contents.record is None:
                 continue
-            age = self._workspace.now() - contents.record.at
+            age = abs(self._workspace.now() - contents.record.at)  # ahead of now: the clock has been set back since
             then = {names: head[1:] for names, head in contents.facts.namespaces.items()}
             return age >= hours * 3_600_000_000 and then != stored.heads(self._workspace.connections)
         return True
