@@ -34,7 +34,7 @@ from hybridmem.pieces import MOST
 from hybridmem.ports import Embedder, SystemClock
 from hybridmem.store import checks, digest, mends, outbox, points, snapshot, swap, tree
 from hybridmem.store.connect import Connections, Transaction
-from hybridmem.store.directory import DATABASE_NAME, RESTORED
+from hybridmem.store.directory import ASIDE, DATABASE_NAME, RESTORED
 from hybridmem.store.migrations import SCHEMA_VERSION
 from hybridmem.store.replay import replay as replay_log
 from hybridmem.store.rows import to_micros
@@ -72,6 +72,8 @@ def verify(path: str | Path, *, namespace: Namespace | None = None, replay: bool
     look = _Look(directory, namespace, replay)
     with shared.at_hand(directory).at_rest() as is_still:
         look.take(is_still)
+    if namespace is None:
+        look.notes.extend(_kept_aside(directory))
     return look.report()
 
 
@@ -281,6 +283,23 @@ class _Look:
         self, kind: str, namespace: Namespace | None = None, count: int = 1, ids: Sequence[str] = (), detail: str = ""
     ) -> None:
         self._findings.append(finding(kind, namespace, count, tuple(ids), detail))
+
+
+def _kept_aside(directory: Path) -> list[str]:
+    """What damage and old stores take up, since nothing ever deletes them."""
+    moved = sorted(directory.glob(f"{projection.DIRECTORY}{health.DAMAGED}*"))
+    places = [place for place in (directory / ASIDE, *moved) if place.exists()]
+    files = [
+        file for place in places for file in (place, *place.rglob("*")) if file.is_file() and not file.is_symlink()
+    ]
+    if not files:
+        return []
+    megabytes = sum(file.stat().st_size for file in files) / 1e6
+    named = ", ".join(str(place) for place in places)
+    return [
+        f"{megabytes:.1f} MB of old and damaged files are kept in {named}; nothing uses them, so that you may delete "
+        "them when you want nothing back from there"
+    ]
 
 
 class _Group:
