@@ -24,7 +24,6 @@ from hybridmem.index import census
 from hybridmem.index.projection import DIRECTORY
 from hybridmem.pieces import pieces
 from hybridmem.store import checks, mends, snapshot
-from hybridmem.store.shape import leads_to, levels, loops
 
 OpenMemory = Callable[..., Memory]
 
@@ -393,21 +392,3 @@ class TestChroma:
         assert [(one.kind, one.severity) for one in report.findings] == [("chroma_missing", "warning")] * 2
         assert "Chroma 0" in report.findings[0].message
         assert damaged(store) == []
-
-
-def test_loops_are_found_wherever_they_are() -> None:
-    assert loops({1: None, 2: 1, 3: 2}) == []
-    assert loops({1: 1}) == [[1]]
-    assert loops({1: None, 2: 4, 3: 2, 4: 3, 5: 4, 6: 5}) == [[2, 3, 4]]
-    assert loops({1: 2, 2: 1, 3: 4, 4: 3, 5: 1}) == [[1, 2], [3, 4]]
-    assert loops({1: 99}) == []
-    deep = {number: number - 1 for number in range(1, 50_000)}
-    assert loops(deep) == []
-    assert loops({**deep, 0: 49_999})[0][:2] == [0, 1]
-
-
-def test_going_up_a_loop_ends() -> None:
-    looped = {1: None, 2: 3, 3: 2, 4: 3, 5: 1}
-    assert leads_to(looped, 5, 1)
-    assert not leads_to(looped, 4, 1)
-    assert [sorted(level) for level in levels(looped, 1)] == [[1], [5]]

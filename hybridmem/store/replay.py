@@ -16,7 +16,7 @@ from typing import Any
 from hybridmem.errors import StoreDamaged
 from hybridmem.store import branches, log, points
 from hybridmem.store.activity import settle
-from hybridmem.store.paths import path_below, path_ids
+from hybridmem.store.paths import ids_on_paths, path_below
 from hybridmem.store.rows import content_key, dump
 from hybridmem.types import ROOT_TYPE
 
@@ -140,7 +140,7 @@ class _Chunk:
                 "SELECT path FROM node WHERE namespace_id = ? AND uid IN (SELECT value FROM json_each(?))",
                 (namespace, dump(sorted(uids))),
             ).fetchall()
-            ids.update(one for row in rows for one in path_ids(row[0]))
+            ids |= ids_on_paths(row[0] for row in rows)
         rows = self._tx.execute(
             f"""SELECT {", ".join(_NODE_COLUMNS)}, {", ".join(_TASK)} FROM node LEFT JOIN task ON node_id = id
             WHERE id IN (SELECT value FROM json_each(?))""",
@@ -207,6 +207,9 @@ class _Chunk:
 
     def _set(self, node: _Node, kind: str, at: int, values: dict[str, Any]) -> None:
         self._changed[node.id] = node
+        # What was active below the old place tells its ancestors there; what is new encloses nothing yet.
+        if kind != "add" and not values.keys().isdisjoint(("parent", "active_at")):
+            self._settle()
         if kind not in log.KEEPS_VERSION:
             node.version += 1
             node.updated_at = max(node.updated_at, at)
@@ -216,7 +219,6 @@ class _Chunk:
         if values.get("parent") is not None:
             self._hang(node, values["parent"])
         if values.get("active_at") is not None:
-            self._settle()
             node.active_at = values["active_at"]
         if values.get("revision") is not None:
             node.revision_id, node.is_revised = values["revision"], True
@@ -228,7 +230,6 @@ class _Chunk:
         if above is None:
             self._unsaid.add(node.namespace_id, f"{node.uid} hangs under {parent}, which no operation has made")
         elif node.parent_id != above.id:
-            self._settle()  # what was active below the old place has told its ancestors there
             node.parent_id, node.is_moved = above.id, not node.is_new
 
     def _touch(self, node_id: int, at: int) -> None:

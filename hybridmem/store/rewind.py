@@ -16,7 +16,7 @@ from hybridmem.speakers import speaker
 from hybridmem.store import log, points, tree
 from hybridmem.store.activity import last_active
 from hybridmem.store.past import EXTRA_COLUMNS, Past, Row
-from hybridmem.store.paths import path_ids
+from hybridmem.store.paths import ids_on_paths
 from hybridmem.store.rows import dump
 from hybridmem.text import terms
 
@@ -93,7 +93,7 @@ def _above(rows: Mapping[str, Row], later: Sequence[_Entry]) -> set[str]:
     uids = {row.id: uid for uid, row in rows.items()}
     written = {uid for kind, uid, _, _ in later if kind not in log.STATE_CHANGES}
     written |= {payload["parent"] for _, _, _, payload in later if "parent" in payload}
-    above = {one for uid in written & rows.keys() for one in path_ids(rows[uid].path)}
+    above = ids_on_paths(rows[uid].path for uid in written & rows.keys())
     return {uids[one] for one in above if one in uids}
 
 
