@@ -50,7 +50,8 @@ def after(tx: sqlite3.Connection, namespace: int, last: int, agent: str) -> Past
         if kind == "add":
             rows.pop(uid, None)
     changed = _changed(rows, later)
-    before = _before(tx, namespace, last, changed)
+    was = {values["was"]: uid for kind, uid, _, values in later if kind == "root"}
+    before = _before(tx, namespace, last, changed, was)
     for uid, names in changed.items():
         _set_back(rows[uid], names, before.get(uid, {}), rows)
     if any("parent" in names for names in changed.values()):
@@ -110,13 +111,17 @@ def _changed(rows: Mapping[str, Row], later: Sequence[_Entry]) -> dict[str, set[
 
 
 def _before(
-    tx: sqlite3.Connection, namespace: int, last: int, changed: Mapping[str, set[str]]
+    tx: sqlite3.Connection, namespace: int, last: int, changed: Mapping[str, set[str]], was: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    """What the log up to entry ``last`` has set of these nodes, and ``updated_at``."""
+    """What the log up to entry ``last`` has set of these nodes, and ``updated_at``.
+
+    :param was: the id that a root had up to there → the one that it has now.
+    """
     before: dict[str, dict[str, Any]] = {}
     kinds = ", ".join(f"'{kind}'" for kind in log.MANY)
     condition = f"sequence <= ? AND (kind IN ({kinds}) OR node_uid IN (SELECT value FROM json_each(?)))"
-    for kind, uid, time, payload in _entries(tx, condition, namespace, last, dump(sorted(changed))):
+    for kind, then, time, payload in _entries(tx, condition, namespace, last, dump(sorted({*changed, *was}))):
+        uid = was.get(then, then)
         if uid not in changed:
             continue
         values = before.setdefault(uid, {})
