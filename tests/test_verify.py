@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from crash.helpers import Child, damaged, fill, run
-from damages import ACME, CONFIG, LONG, ZHANG, edit, make, open_
+from damages import ACME, CONFIG, LONG, ZHANG, edit, open_
 from verified import assert_verified
 
 from hybridmem import Memory, NotFound, StoreClosed, repair, verify
@@ -32,23 +32,6 @@ TEXTS = {
     "English": ("the invoice was returned since it is blurred", "Bob works in research", "a maintenance window " * 90),
     "mixed": ("发票 invoice 退回 returned", "张三 works in 研发部", LONG),
 }
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The store of damages.make(), made once; not to be written to."""
-    store = tmp_path_factory.mktemp("made") / "store"
-    return store, make(store)
-
-
-@pytest.fixture
-def store(made: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made[0], tmp_path / "store"))
-
-
-@pytest.fixture
-def ids(made: tuple[Path, dict[str, str]]) -> dict[str, str]:
-    return made[1]
 
 
 def contents(store: Path) -> dict[str, bytes]:
