@@ -271,12 +271,15 @@ class Writer:
             raise NotFound(f"parent: there is no node {parent!r} in this namespace; accepted are ids, and {words}")
         return found
 
-    def confirm(self, tx: sqlite3.Connection, key: Key) -> None:
-        """An exact repeat: the existing node is used once more and half of the doubt about it goes."""
+    def confirm(self, tx: sqlite3.Connection, key: Key, occurred_at: int | None = None) -> None:
+        """An exact repeat: the existing node is used once more and half of the doubt about it goes. When it happened is
+        in the log, since the node was active then, and keeps its own time."""
         node = tree.node(tx, key)
         columns = {"confidence": scoring.confirmed(node.confidence), "uses": node.uses + 1}
         tree.change(tx, key, self._workspace.now(), **columns)
         payload = {"version": key.version + 1, **columns, "active": self._point_at(tx, key)}
+        if occurred_at is not None:
+            payload["occurred_at"] = occurred_at
         self._workspace.record(tx, "confirm", key.uid, payload)
 
     def rename(self, tx: sqlite3.Connection, key: Key, content: str) -> int:
@@ -322,7 +325,7 @@ class Writer:
         if draft.type in MERGED_TYPES and draft.uid is None:
             same = tree.repeat(tx, parent, draft.type, draft.content, draft.structured)
             if same is not None:
-                self.confirm(tx, same)
+                self.confirm(tx, same, draft.created_at)
                 return same, True
         return self.insert(tx, draft, parent, activate=True), False
 
