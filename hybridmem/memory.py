@@ -16,7 +16,7 @@ from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
-from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
+from hybridmem.ports import Clock, Embedder, ImportanceEstimator, Reranker, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
@@ -42,10 +42,15 @@ class Memory(TreeVerbs, RecoveryVerbs):
     """
 
     def __init__(
-        self, workspace: Workspace, model: Model, indexer: Indexer, reranker: Callable[[], Reranker] | None = None
+        self,
+        workspace: Workspace,
+        model: Model,
+        indexer: Indexer,
+        reranker: Callable[[], Reranker] | None = None,
+        importance_estimator: ImportanceEstimator | None = None,
     ) -> None:
         """Not for users: call :meth:`open`."""
-        TreeVerbs.__init__(self, workspace, indexer)
+        TreeVerbs.__init__(self, workspace, indexer, importance_estimator)
         RecoveryVerbs.__init__(self, workspace, indexer)
         indexer.chore = self._backups.make_if_due
         self._model = model
@@ -62,6 +67,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
         config: str | Path | Mapping[str, Any] | Config | None = None,
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
+        importance_estimator: ImportanceEstimator | None = None,
         clock: Clock | None = None,
         create: bool = True,
     ) -> Memory:
@@ -75,6 +81,8 @@ class Memory(TreeVerbs, RecoveryVerbs):
         :param reranker: a reranker of your own (see hybridmem.ports.Reranker): the last stage of every search, and of
             every context with a query; it wins over retrieval.reranker. If it fails on a query, the result is that of
             the stages before, and its warnings say so.
+        :param importance_estimator: one of your own (see hybridmem.ports.ImportanceEstimator), asked for every memory
+            that comes without an importance; it wins over the configuration. If it fails, the default stands.
         :param clock: where the time comes from; None: the machine's clock.
         :param create: False: make neither the store nor the namespace, for programs that only read.
         :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
@@ -91,6 +99,8 @@ class Memory(TreeVerbs, RecoveryVerbs):
             raise InvalidInput("embedder: must have identity, embed_documents() and embed_query(); see ports.Embedder")
         if reranker is not None and not hasattr(type(reranker), "scores"):
             raise InvalidInput("reranker: must have scores(); see ports.Reranker")
+        if importance_estimator is not None and not hasattr(type(importance_estimator), "importance"):
+            raise InvalidInput("importance_estimator: must have importance(); see ports.ImportanceEstimator")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
         connections = Connections(
@@ -106,7 +116,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
             raise
         model = Model(connections, lambda known: choose(known, settings.embedding, embedder))
         indexer = Indexer.configured(connections, model, settings, server)
-        return cls(workspace, model, indexer, ranker)
+        return cls(workspace, model, indexer, ranker, importance_estimator)
 
     @property
     def path(self) -> Path:

@@ -65,6 +65,23 @@ class Reranker(Protocol):
         ...
 
 
+class ImportanceEstimator(Protocol):
+    """Says how much a new memory matters, where the caller has not. Called before the write, outside of every
+    transaction, once for each memory; safe to share between threads.
+    """
+
+    def importance(self, content: str, *, type: str, default: float, novelty: float) -> float:
+        """A number in [0, 1].
+
+        If it raises or gives anything else, ``default`` stands and a warning in the log says so.
+
+        :param type: of the memory; ``default`` is the importance that its type has by the configuration.
+        :param novelty: the share in [0, 1] of its lexical terms that neither the parent nor the memories written last
+            under it have; 1/2 where there is nothing to compare.
+        """
+        ...
+
+
 class VectorIndex(Protocol):
     """Approximate nearest neighbours over one namespace. Disposable: always rebuilt from the store when in doubt.
 

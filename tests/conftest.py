@@ -83,6 +83,7 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
         agent: str = "default",
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
+        importance_estimator: Any = None,
         clock: Clock = clock,
         **sections: Any,
     ) -> Memory:
@@ -93,6 +94,7 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
             config=configured(sections),
             embedder=embedder or HashingEmbedder(),
             reranker=reranker,
+            importance_estimator=importance_estimator,
             clock=clock,
         )
         opened.append(made)
