@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
-    from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
+    from hybridmem.results import Context, Dropped, Hit, Kept, Observed, ScoreDetails, SearchResult
     from hybridmem.types import (
         Backup,
         Checkpoint,
@@ -59,6 +59,7 @@ __all__ = [
     "ConfigError",
     "Conflict",
     "Context",
+    "Dropped",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
     "Finding",
@@ -68,10 +69,12 @@ __all__ = [
     "ImportReport",
     "IndexUnavailable",
     "InvalidInput",
+    "Kept",
     "Memory",
     "Node",
     "NodeChange",
     "NotFound",
+    "Observed",
     "Operation",
     "ReembedReport",
     "Report",

@@ -16,7 +16,8 @@ from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
-from hybridmem.ports import Clock, Embedder, ImportanceEstimator, Reranker, SystemClock
+from hybridmem.intake_verbs import IntakeVerbs
+from hybridmem.ports import Clock, Embedder, Extractor, ImportanceEstimator, Reranker, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
@@ -31,7 +32,7 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, RecoveryVerbs):
+class Memory(TreeVerbs, IntakeVerbs, RecoveryVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -48,9 +49,11 @@ class Memory(TreeVerbs, RecoveryVerbs):
         indexer: Indexer,
         reranker: Callable[[], Reranker] | None = None,
         importance_estimator: ImportanceEstimator | None = None,
+        extractor: Extractor | None = None,
     ) -> None:
         """Not for users: call :meth:`open`."""
         TreeVerbs.__init__(self, workspace, indexer, importance_estimator)
+        IntakeVerbs.__init__(self, workspace, indexer, self._writer, extractor)
         RecoveryVerbs.__init__(self, workspace, indexer)
         indexer.chore = self._backups.make_if_due
         self._model = model
@@ -68,6 +71,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         importance_estimator: ImportanceEstimator | None = None,
+        extractor: Extractor | None = None,
         clock: Clock | None = None,
         create: bool = True,
     ) -> Memory:
@@ -83,6 +87,8 @@ class Memory(TreeVerbs, RecoveryVerbs):
             the stages before, and its warnings say so.
         :param importance_estimator: one of your own (see hybridmem.ports.ImportanceEstimator), asked for every memory
             that comes without an importance; it wins over the configuration. If it fails, the default stands.
+        :param extractor: one of your own (see hybridmem.ports.Extractor): what it finds in the turns that are kept by
+            :meth:`observe` is stored beside them; None: explicit words. If it fails, the turns are stored all the same.
         :param clock: where the time comes from; None: the machine's clock.
         :param create: False: make neither the store nor the namespace, for programs that only read.
         :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
@@ -101,6 +107,8 @@ class Memory(TreeVerbs, RecoveryVerbs):
             raise InvalidInput("reranker: must have scores(); see ports.Reranker")
         if importance_estimator is not None and not hasattr(type(importance_estimator), "importance"):
             raise InvalidInput("importance_estimator: must have importance(); see ports.ImportanceEstimator")
+        if extractor is not None and not hasattr(type(extractor), "extract"):
+            raise InvalidInput("extractor: must have extract(); see ports.Extractor")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
         connections = Connections(
@@ -116,7 +124,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
             raise
         model = Model(connections, lambda known: choose(known, settings.embedding, embedder))
         indexer = Indexer.configured(connections, model, settings, server)
-        return cls(workspace, model, indexer, ranker, importance_estimator)
+        return cls(workspace, model, indexer, ranker, importance_estimator, extractor)
 
     @property
     def path(self) -> Path:

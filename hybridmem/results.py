@@ -6,7 +6,7 @@ The conventions are those of :mod:`hybridmem.types`.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hybridmem.types import Format, Node, jsonable
@@ -172,3 +172,41 @@ class Context:
             "counter": self.counter,
             "warnings": list(self.warnings),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What observe stored, or would store, of the message at ``position`` (counted from 0)."""
+
+    position: int
+    type: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What observe did not store of the message at ``position`` (counted from 0), why, and how it begins."""
+
+    position: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What observe did with ``messages`` messages, one of which may hold several things or none.
+
+    ``nodes`` are the memories, one for each of ``kept`` and in its order (one with ``created`` False was there already
+    and is confirmed); none after a dry run. ``warnings``: what an extractor did wrong.
+    """
+
+    messages: int
+    kept: tuple[Kept, ...]
+    nodes: tuple[Node, ...]
+    dropped: tuple[Dropped, ...]
+    dry_run: bool
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        data: dict[str, Any] = jsonable(asdict(replace(self, nodes=())))
+        return {**data, "nodes": [node.to_dict() for node in self.nodes]}

@@ -84,6 +84,7 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         importance_estimator: Any = None,
+        extractor: Any = None,
         clock: Clock = clock,
         **sections: Any,
     ) -> Memory:
@@ -95,6 +96,7 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
             embedder=embedder or HashingEmbedder(),
             reranker=reranker,
             importance_estimator=importance_estimator,
+            extractor=extractor,
             clock=clock,
         )
         opened.append(made)

@@ -26,6 +26,7 @@ from hybridmem.cli import (
     doctor,
     files,
     forgetting,
+    intake,
     memories,
     output,
     past,
@@ -92,7 +93,7 @@ def build() -> typer.Typer:
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and end.")
     ]
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
-    for part in (demo, memories, tasks, retrieval, tree, forgetting, recovery, past, backups, doctor, files):
+    for part in (demo, memories, intake, tasks, retrieval, tree, forgetting, recovery, past, backups, doctor, files):
         part.register(app)
     return app
 

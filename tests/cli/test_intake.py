@@ -1,0 +1,27 @@
+"""hybridmem observe: from a file or stdin, and in words what was stored, what was dropped and why."""
+
+from __future__ import annotations
+
+import json
+
+from .conftest import Cli
+
+CHAT = [
+    {"role": "user", "content": "发票丢了"},
+    {"role": "assistant", "content": "ok"},
+    {"role": "user", "content": "发票丢了"},
+]
+
+
+def test_it_says_what_was_stored_and_what_was_not(cli: Cli) -> None:
+    result = cli("observe", "-", stdin=json.dumps(CHAT).encode())
+    assert result.code == 0
+    assert "3 messages: stored 1 (event 1), dropped 2" in result.out
+    assert "1 × repeat: the same as an earlier message of this call; the first is message 2: 发票丢了" in result.out
+
+
+def test_a_dry_run_says_so_and_makes_no_store(cli: Cli) -> None:
+    cli.json("add", "有了 there")
+    result = cli("observe", "-", "--dry-run", "--format", "lines", stdin="第一行\nsecond line\n".encode())
+    assert "2 messages: would be stored 2 (event 2), dropped 0" in result.out
+    assert cli.json("stats")["nodes"] == 1
