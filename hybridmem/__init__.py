@@ -32,7 +32,19 @@ if TYPE_CHECKING:
     )
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
-    from hybridmem.results import Context, Dropped, Hit, Kept, Observed, ScoreDetails, SearchResult
+    from hybridmem.results import (
+        Context,
+        Dropped,
+        DuplicateGroup,
+        Hit,
+        Kept,
+        Lookalikes,
+        Merged,
+        NearDuplicates,
+        Observed,
+        ScoreDetails,
+        SearchResult,
+    )
     from hybridmem.types import (
         Backup,
         Checkpoint,
@@ -60,6 +72,7 @@ __all__ = [
     "Conflict",
     "Context",
     "Dropped",
+    "DuplicateGroup",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
     "Finding",
@@ -70,7 +83,10 @@ __all__ = [
     "IndexUnavailable",
     "InvalidInput",
     "Kept",
+    "Lookalikes",
     "Memory",
+    "Merged",
+    "NearDuplicates",
     "Node",
     "NodeChange",
     "NotFound",

@@ -53,7 +53,7 @@ class Memory(TreeVerbs, IntakeVerbs, RecoveryVerbs):
     ) -> None:
         """Not for users: call :meth:`open`."""
         TreeVerbs.__init__(self, workspace, indexer, importance_estimator)
-        IntakeVerbs.__init__(self, workspace, indexer, self._writer, extractor)
+        IntakeVerbs.__init__(self, workspace, indexer, self._writer, model, extractor)
         RecoveryVerbs.__init__(self, workspace, indexer)
         indexer.chore = self._backups.make_if_due
         self._model = model

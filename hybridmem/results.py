@@ -210,3 +210,68 @@ class Observed:
     def to_dict(self) -> dict[str, Any]:
         data: dict[str, Any] = jsonable(asdict(replace(self, nodes=())))
         return {**data, "nodes": [node.to_dict() for node in self.nodes]}
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateGroup:
+    """Memories that say the same as ``keep``, the oldest of them; ``likeness`` in [0, 1] is the least to that."""
+
+    keep: Node
+    others: tuple[Node, ...]
+    likeness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lookalikes:
+    """Two memories that read alike and are two: ``differs`` says in what, such as ``"number: 4711 / 4712"``."""
+
+    first: Node
+    second: Node
+    likeness: float
+    differs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicates:
+    """What near_duplicates found: the largest ``groups`` and the most alike ``different`` pairs, up to the limit, of
+    ``groups_found`` and ``different_found``. ``compared`` memories were looked at; ``without_vector`` of them have no
+    vector yet, and are found only if their words are the same: flush() first, to find all."""
+
+    groups: tuple[DuplicateGroup, ...]
+    different: tuple[Lookalikes, ...]
+    groups_found: int
+    different_found: int
+    compared: int
+    without_vector: int
+    threshold: float
+
+    def to_dict(self) -> dict[str, Any]:
+        data: dict[str, Any] = jsonable(asdict(replace(self, groups=(), different=())))
+        data["groups"] = [
+            {"keep": g.keep.to_dict(), "others": [node.to_dict() for node in g.others], "likeness": g.likeness}
+            for g in self.groups
+        ]
+        data["different"] = [
+            {"ids": [d.first.id, d.second.id], "likeness": d.likeness, "differs": list(d.differs)}
+            for d in self.different
+        ]
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What merge_duplicates or unmerge (``operation``) did: the memory that was kept, as it is now, and the ids of the
+    others; ``sequence`` is the entry of the log."""
+
+    operation: str
+    keep: Node
+    ids: tuple[str, ...]
+    sequence: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "operation": self.operation,
+            "keep": self.keep.to_dict(),
+            "ids": list(self.ids),
+            "sequence": self.sequence,
+        }

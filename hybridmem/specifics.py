@@ -115,6 +115,14 @@ _OPPOSITES = tuple(
 )
 
 
+#: By word, on which side of which lines it stands.
+_SIDES: dict[str, list[tuple[int, int]]] = {}
+for _line, _pair in enumerate(_OPPOSITES):
+    for _side, _words in enumerate(_pair):
+        for _word in _words:
+            _SIDES.setdefault(_word, []).append((_line, _side))
+
+
 @dataclass(frozen=True, slots=True)
 class Specifics:
     """What a text has of each kind, in a form that can be compared. Repeats count once, but negations each.
@@ -143,28 +151,56 @@ def negations(content: str) -> int:
     return len(_NOT_ENGLISH.findall(text)) + len(_NOT_CHINESE.findall(_NO_NEGATIONS.sub("", text)))
 
 
+class Comparer:
+    """Says in what contents differ that makes them two. Keeps what it has read of each as long as it lives."""
+
+    def __init__(self) -> None:
+        self._specifics: dict[str, Specifics] = {}
+        self._sides: dict[str, frozenset[tuple[int, int]]] = {}
+
+    def differences(self, one: str, other: str) -> tuple[str, ...]:
+        """``"number: 4711 / 4712"``, ``"negation: 1 / 0"`` and so on, one for each kind; empty: in none of these."""
+        a, b = self._of(one), self._of(other)
+        found = [
+            _told(kind, first - second, second - first)
+            for kind, first, second in (("number", a.numbers, b.numbers), ("code", a.codes, b.codes))
+            if first != second
+        ]
+        first, second = _only(a.names - b.names, other), _only(b.names - a.names, one)
+        if first or second:
+            found.append(_told("name", first, second))
+        elif not found and (swapped := _chinese_names(one, other)):
+            found.append(f"name: {swapped}")
+        if a.negations != b.negations:
+            found.append(f"negation: {a.negations} / {b.negations}")
+        return (*found, *self._opposites(one, other))
+
+    def _of(self, content: str) -> Specifics:
+        if content not in self._specifics:
+            self._specifics[content] = specifics(content)
+        return self._specifics[content]
+
+    def _opposites(self, one: str, other: str) -> list[str]:
+        """A pair of opposites of which each content has one side only, and not the same."""
+        first, second = self._sides_of(one), self._sides_of(other)
+        for line, side in first - second:
+            there = (line, 1 - side)
+            if there in second and there not in first:
+                left, right = (" ".join(sorted(_OPPOSITES[line][which])) for which in (side, 1 - side))
+                return [f"opposite: {left} / {right}"]
+        return []
+
+    def _sides_of(self, content: str) -> frozenset[tuple[int, int]]:
+        if content not in self._sides:
+            text = content[:LONGEST]
+            words = {*terms(text), *re.findall(r"[a-z]+", text.lower())}  # the index leaves out before and after
+            self._sides[content] = frozenset(side for word in words for side in _SIDES.get(word, ()))
+        return self._sides[content]
+
+
 def differences(one: str, other: str) -> tuple[str, ...]:
-    """In what two contents differ that makes them two: ``"number: 4711 / 4712"``, ``"negation"`` and so on, one for
-    each kind; empty: in none of these.
-    """
-    a, b = _cached(one), _cached(other)
-    found = [
-        _told(kind, first - second, second - first)
-        for kind, first, second in (("number", a.numbers, b.numbers), ("code", a.codes, b.codes))
-        if first != second
-    ]
-    first, second = _only(a.names, other), _only(b.names, one)
-    if first or second:
-        found.append(_told("name", first, second))
-    elif swapped := _chinese_names(one, other):
-        found.append(f"name: {swapped}")
-    if a.negations != b.negations:
-        found.append(f"negation: {a.negations} / {b.negations}")
-    found += [f"opposite: {pair}" for pair in _opposites(one, other)[:1]]
-    return tuple(found)
-
-
-_cached = lru_cache(maxsize=4096)(specifics)
+    """Of two contents, see :class:`Comparer`."""
+    return Comparer().differences(one, other)
 
 
 def _numbers(text: str) -> list[str]:
@@ -229,23 +265,6 @@ def _may_be_name(text: str, start: int, end: int) -> bool:
     if end - start > 4 or not any("\u4e00" <= char <= "\u9fff" for char in text[start:end]):
         return False
     return any(char in _SURNAMES for char in text[max(0, start - 2) : end])
-
-
-def _opposites(one: str, other: str) -> list[str]:
-    first, second = _words(one), _words(other)
-    found = []
-    for left, right in _OPPOSITES:
-        for a, b in ((left, right), (right, left)):
-            mine, theirs = first & a, second & b
-            if mine and theirs and not (first & b or second & a):
-                found.append(f"{min(mine)} / {min(theirs)}")
-    return found
-
-
-@lru_cache(maxsize=4096)
-def _words(content: str) -> frozenset[str]:
-    found = set(terms(content[:LONGEST]))
-    return frozenset(found | set(re.findall(r"[a-z]+", content[:LONGEST].lower())))
 
 
 def _told(kind: str, first: frozenset[str], second: frozenset[str]) -> str:

@@ -36,7 +36,8 @@ def test_chatter_is_noise(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "yes", "no", "是", "否", "不", "可以的", "同意", "sure", "行", "42", "?", "👍", "发票", "ok, deploy version 2 now",
+        "yes", "no", "是", "否", "不", "可以的", "同意", "sure", "行", "42", "?", "👍", "发票",
+        "ok, deploy version 2 now",
         "好的，改成周五",
         "thinking about moving to Berlin", "正在处理 4711 号订单", "wait for the invoice", "loading dock 3 is closed",
         "请稍等三天再发货", "Error: null", "[]",

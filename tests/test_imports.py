@@ -25,9 +25,10 @@ ROWS = (
     "errors", "types", "results", "changes", "findings", "ports", "faults", "config", "scoring", "diversity",
     "policies", "text", "specifics", "importance", "speakers", "messages", "gate", "extracting", "spans", "dates",
     "tokens", "rendering", "packing", "pieces", "inputs", "replacing", "store", "index", "embed", "indexing",
-    "doctor", "reembed", "estimating", "write", "intake", "claims", "tasks", "forget", "earlier", "ranking", "locate",
-    "filters", "rerank", "corrections", "recall", "recover", "history", "restore", "records", "files", "observe",
-    "backup", "backup_restore", "verbs", "intake_verbs", "recovery_verbs", "memory", "cli",
+    "doctor", "reembed", "estimating", "write", "intake", "alike", "duplicates", "claims", "tasks", "forget",
+    "earlier", "ranking", "locate", "filters", "rerank", "corrections", "recall", "recover", "history", "restore",
+    "records", "files", "observe", "backup", "backup_restore", "verbs", "intake_verbs", "recovery_verbs", "memory",
+    "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}

@@ -111,7 +111,8 @@ class TestShapes:
 
     def test_lines_of_a_log_with_times_and_levels(self, memory: OpenMemory) -> None:
         text = (
-            "2026-07-01T09:00:00Z INFO started 服务启动\n\n\x1b[31m[2026-07-01 09:00:01,250] ERROR - 连接失败: db-3\x1b[0m\n"
+            "2026-07-01T09:00:00Z INFO started 服务启动\n\n"
+            "\x1b[31m[2026-07-01 09:00:01,250] ERROR - 连接失败: db-3\x1b[0m\n"
             "WARNING: disk almost full\nplain line without anything\n10%\r20%\r30%\n"
         )
         m = memory()
