@@ -71,7 +71,7 @@ _OPPOSITE_WORDS = """
     approv accept agre | reject declin disagre
     enabl activ | disabl deactiv
     increas rais | decreas reduc lower
-    befor | after
+    before | after
     open | clos
     start begin | end finish stop
     left | right

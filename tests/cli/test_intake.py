@@ -25,3 +25,18 @@ def test_a_dry_run_says_so_and_makes_no_store(cli: Cli) -> None:
     result = cli("observe", "-", "--dry-run", "--format", "lines", stdin="第一行\nsecond line\n".encode())
     assert "2 messages: would be stored 2 (event 2), dropped 0" in result.out
     assert cli.json("stats")["nodes"] == 1
+
+
+def test_duplicates_are_listed_merged_and_taken_apart_again(cli: Cli) -> None:
+    text = "每次部署之前都要跑完整的测试 before every deployment"
+    one, other = (cli.json("add", text + mark, "--type", "fact")["id"] for mark in ("", "！"))
+    cli.json("add", text + " 4711", "--type", "fact")
+    cli.json("index")
+    listed = cli("duplicates")
+    assert "1 groups that say the same" in listed.out
+    assert "number: - / 4711" in listed.out
+    merged = cli.json("merge", one, other)
+    assert (merged["keep"]["id"], merged["ids"]) == (one, [other])
+    assert cli.json("show", other)["state"] == "superseded"
+    assert "1 live again" in cli("unmerge", one).out
+    assert cli.json("show", other)["state"] == "live"
