@@ -104,6 +104,7 @@ class WeightConfig(Section):
         "note": 0.4,
     }
     other_importance: float = Field(default=0.5, ge=0.0, le=1.0)
+    importance_estimator: Literal["type", "rules"] = "type"
     default_confidence: float = Field(default=0.7, ge=0.0, le=1.0)
 
     @model_validator(mode="after")

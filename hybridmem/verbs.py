@@ -13,6 +13,7 @@ from hybridmem.claims import Claims
 from hybridmem.earlier import Earlier
 from hybridmem.forget import Forgetting
 from hybridmem.indexing import Indexer
+from hybridmem.ports import ImportanceEstimator
 from hybridmem.store import tree
 from hybridmem.store.workspace import Workspace
 from hybridmem.tasks import Tasks
@@ -25,10 +26,10 @@ T = TypeVar("T")
 class TreeVerbs:
     """See :class:`hybridmem.Memory`."""
 
-    def __init__(self, workspace: Workspace, indexer: Indexer) -> None:
+    def __init__(self, workspace: Workspace, indexer: Indexer, estimator: ImportanceEstimator | None = None) -> None:
         self._workspace = workspace
         self._indexer = indexer
-        self._writer = Writer(workspace)
+        self._writer = Writer(workspace, estimator)
         self._claims = Claims(workspace)
         self._tasks = Tasks(workspace, self._writer, self._claims)
         self._earlier = Earlier(workspace)
@@ -114,7 +115,8 @@ class TreeVerbs:
         :param type: event, fact, preference, decision, note, summary, or any lower-case word. Tasks: start_task().
         :param parent: where it hangs: a node, an id, ``"task"`` (the active task, else the root), ``"decision"`` (the
             last decision under the active task), ``"node"`` (the active node) or ``"root"``.
-        :param importance: in [0, 1]; None: the default of its type (weights.default_importance).
+        :param importance: in [0, 1]; None: what the estimator says (weights.importance_estimator), or
+            the default of its type.
         :param confidence: in [0, 1]; None: weights.default_confidence.
         :param metadata: JSON values under text keys.
         :param occurred_at: when it happened, a datetime (naive means UTC) or ISO 8601 text; None: now.

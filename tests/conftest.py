@@ -100,6 +100,8 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
         agent: str = "default",
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
+        importance_estimator: Any = None,
+        extractor: Any = None,
         clock: Clock = clock,
         **sections: Any,
     ) -> Memory:
@@ -110,6 +112,8 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
             config=configured(sections),
             embedder=embedder or HashingEmbedder(),
             reranker=reranker,
+            importance_estimator=importance_estimator,
+            extractor=extractor,
             clock=clock,
         )
         opened.append(made)
