@@ -64,6 +64,16 @@ def highest_forgotten_above(tx: sqlite3.Connection, key: Key) -> str | None:
     return None if row is None else str(row[0])
 
 
+def replacements(tx: sqlite3.Connection, ids: Sequence[int]) -> list[int]:
+    """The live nodes that stand for one of these, each once, in the order in which they were added."""
+    rows = tx.execute(
+        """SELECT DISTINCT r.id FROM node n JOIN node r ON r.namespace_id = n.namespace_id AND r.uid = n.replaced_by
+        WHERE n.id IN (SELECT value FROM json_each(?)) AND n.replaced_by != '' AND r.state = 'live' ORDER BY r.id""",
+        (dump(list(ids)),),
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
 def nearest_live_above(tx: sqlite3.Connection, key: Key, without: Sequence[int]) -> Key:
     """The nearest live ancestor that is none of ``without``; at the latest the root of the namespace."""
     row = tx.execute(
