@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hybridmem.backup_restore import restore_backup
     from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
-    from hybridmem.config import Config
+    from hybridmem.config import Config, Policy
     from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
         ConfigError,
@@ -73,6 +73,7 @@ __all__ = [
     "NodeChange",
     "NotFound",
     "Operation",
+    "Policy",
     "ReembedReport",
     "Report",
     "RerankerUnavailable",
