@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hybridmem.backup_restore import restore_backup
-    from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
+    from hybridmem.changes import Change, HistoryEntry, NodeChange, Pruned, PruneReport, RestoreReport
     from hybridmem.config import Config, Policy
     from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
@@ -74,6 +74,8 @@ __all__ = [
     "NotFound",
     "Operation",
     "Policy",
+    "PruneReport",
+    "Pruned",
     "ReembedReport",
     "Report",
     "RerankerUnavailable",

@@ -14,6 +14,7 @@ from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
+from hybridmem.forget_verbs import ForgetVerbs
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
@@ -31,7 +32,7 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, RecoveryVerbs):
+class Memory(TreeVerbs, ForgetVerbs, RecoveryVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -46,6 +47,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
     ) -> None:
         """Not for users: call :meth:`open`."""
         TreeVerbs.__init__(self, workspace, indexer)
+        ForgetVerbs.__init__(self, workspace)
         RecoveryVerbs.__init__(self, workspace, indexer)
         indexer.chore = self._backups.make_if_due
         self._model = model
