@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hybridmem.backup_restore import restore_backup
-    from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
-    from hybridmem.config import Config
+    from hybridmem.changes import Change, HistoryEntry, NodeChange, Pruned, PruneReport, RestoreReport
+    from hybridmem.config import Config, Policy
     from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
         ConfigError,
@@ -92,6 +92,9 @@ __all__ = [
     "NotFound",
     "Observed",
     "Operation",
+    "Policy",
+    "PruneReport",
+    "Pruned",
     "ReembedReport",
     "Report",
     "RerankerUnavailable",

@@ -14,6 +14,7 @@ from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
+from hybridmem.forget_verbs import ForgetVerbs
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.intake_verbs import IntakeVerbs
@@ -33,7 +34,7 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, RecoveryVerbs):
+class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -56,6 +57,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, RecoveryVerbs):
         TreeVerbs.__init__(self, workspace, indexer, importance_estimator)
         WeightVerbs.__init__(self, workspace, self._writer)
         IntakeVerbs.__init__(self, workspace, indexer, self._writer, model, extractor)
+        ForgetVerbs.__init__(self, workspace)
         RecoveryVerbs.__init__(self, workspace, indexer)
         indexer.chore = self._do_chores
         self._model = model

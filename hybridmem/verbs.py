@@ -180,22 +180,6 @@ class TreeVerbs:
 
     # Forgetting and archiving
 
-    def forget(self, id: str, *, subtree: bool = False, dry_run: bool = False) -> StateChange:
-        """Forgets a memory: it leaves every search, context and list at once, in every process, and can be brought back
-        with :meth:`restore_forgotten`. ``get``, ``walk`` and ``export`` still have it, and ``search`` if asked for
-        ``states=["forgotten"]``. An exact repeat of a forgotten fact is stored as a new one.
-
-        :param id: a live, archived or superseded memory. Of one that is forgotten already nothing changes.
-        :param subtree: with all below it. Needed if there is anything below it that is not forgotten yet.
-        :param dry_run: change nothing and say what would go, or raise what would be raised.
-        :return: the ids of all that went. An agent whose active node went stands at the nearest live node above it.
-        :raises InvalidInput: it is the root; it has memories below it, and ``subtree`` is False; or one of those that
-            would go is protected: pinned, a task that is not finished, the active task of an agent, or an ancestor of
-            an agent's active task or node. The message names it and the way out.
-        :raises NotFound: there is no such node in this namespace.
-        """
-        return self._state_changed("forget", id, subtree, dry_run)
-
     def restore_forgotten(self, id: str, *, subtree: bool = False, dry_run: bool = False) -> StateChange:
         """Brings a forgotten memory back under its parent, in the state in which it was: live, archived or superseded.
 

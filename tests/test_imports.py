@@ -26,9 +26,9 @@ ROWS = (
     "policies", "text", "specifics", "importance", "speakers", "messages", "gate", "extracting", "spans", "dates",
     "tokens", "rendering", "packing", "pieces", "inputs", "replacing", "uses", "store", "index", "embed", "indexing",
     "doctor", "reembed", "estimating", "write", "intake", "alike", "duplicates", "claims", "tasks", "supersede",
-    "feedback", "forget", "earlier", "ranking", "locate", "filters", "rerank", "corrections", "recall", "recover",
-    "history", "restore", "records", "files", "observe", "backup", "backup_restore", "verbs", "weight_verbs",
-    "intake_verbs", "recovery_verbs", "memory", "cli",
+    "feedback", "forget", "earlier", "ranking", "prune", "locate", "filters", "rerank", "corrections", "recall",
+    "recover", "history", "restore", "records", "files", "observe", "backup", "backup_restore", "verbs",
+    "weight_verbs", "intake_verbs", "forget_verbs", "recovery_verbs", "memory", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}
