@@ -111,7 +111,8 @@ class Life:
     def _forget(self) -> None:
         due = math.floor(self._share * len(self._sessions) + 1e-9) - len(self._forgotten)
         if self._policy is not None and due > 0:
-            report = self._memory.forget(policy=dict(self._policy), limit=due)
+            # The policy says which, the share how many.
+            report = self._memory.forget(policy={**self._policy, "types": [TYPE], "max_nodes": 0}, limit=due)
             self._forgotten.update(self._sessions[id_] for id_ in report.ids if id_ in self._sessions)
 
     def _task(self, project: str) -> str:
