@@ -204,6 +204,33 @@ def forgetting(experiment: _Experiment, data: _Data = _DATA, out: _Out = _RUNS, 
         Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
 
 
+@app.command()
+def updates(
+    seeds: Annotated[str, typer.Option("--seeds", help="Of the synthetic sets, separated by commas.")] = "3,4,5",
+    out: _Out = _RUNS,
+    as_json: _Json = False,
+) -> None:
+    """Ask what holds now where something was corrected: does the newer note come before the older one? With the weights
+    on and off, and by how the correction was written."""
+    with _errors():
+        from eval.updates import run as runs
+
+        vectors = cache.VectorCache(cache.FILE)
+        try:
+            made = runs.Updates(runs.parse(seeds), vectors)
+            with _progress(made.steps, 1) as (progress, _):
+                result = made.run(progress)
+        finally:
+            vectors.close()
+        file = out / runs.file_name(result)
+        results.write(file, result)
+        if as_json:
+            _print_json({**_summary(result), "file": str(file)})
+            return
+        _print_tables([], [result], markdown=False)
+        Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
+
+
 def main() -> None:
     """The entry of ``python -m eval``."""
     app(prog_name="python -m eval")

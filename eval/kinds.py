@@ -10,6 +10,7 @@ from eval.bench import sheets as bench
 from eval.durability import sheets as durability
 from eval.forgetting import sheets as forgetting
 from eval.sheet import Sheet
+from eval.updates import sheets as updates
 
 Result = Mapping[str, Any]
 
@@ -18,6 +19,7 @@ _KINDS = {
     results.BENCH: ("Latency and throughput", bench.of),
     results.DURABILITY: ("Durability", durability.of),
     results.FORGETTING: ("Forgetting", forgetting.of),
+    results.UPDATES: ("What holds now", updates.of),
 }
 
 

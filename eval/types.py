@@ -87,13 +87,15 @@ class Corpus:
     """One history with its questions; systems load one at a time.
 
     ``items`` are in time order; ``groups`` too, each after its parent. ``questions`` with an ``after`` are in the order
-    in which they are asked: ``after`` never falls.
+    in which they are asked: ``after`` never falls. ``corrections`` are pairs of items, where the data set knows them:
+    one that does not hold any more, and the later one that says what does.
     """
 
     id: str
     groups: tuple[Group, ...]
     items: tuple[Item, ...]
     questions: tuple[Question, ...]
+    corrections: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # no part of the checksum of made data
 
     def moment(self, question: Question) -> Moment:
         """When and where ``question`` is asked, and of how much."""

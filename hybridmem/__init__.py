@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hybridmem.backup_restore import restore_backup
-    from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
-    from hybridmem.config import Config
+    from hybridmem.changes import Change, HistoryEntry, NodeChange, Pruned, PruneReport, RestoreReport
+    from hybridmem.config import Config, Policy
     from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
         ConfigError,
@@ -32,7 +32,19 @@ if TYPE_CHECKING:
     )
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
-    from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
+    from hybridmem.results import (
+        Context,
+        Dropped,
+        DuplicateGroup,
+        Hit,
+        Kept,
+        Lookalikes,
+        Merged,
+        NearDuplicates,
+        Observed,
+        ScoreDetails,
+        SearchResult,
+    )
     from hybridmem.types import (
         Backup,
         Checkpoint,
@@ -59,6 +71,8 @@ __all__ = [
     "ConfigError",
     "Conflict",
     "Context",
+    "Dropped",
+    "DuplicateGroup",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
     "Finding",
@@ -68,11 +82,19 @@ __all__ = [
     "ImportReport",
     "IndexUnavailable",
     "InvalidInput",
+    "Kept",
+    "Lookalikes",
     "Memory",
+    "Merged",
+    "NearDuplicates",
     "Node",
     "NodeChange",
     "NotFound",
+    "Observed",
     "Operation",
+    "Policy",
+    "PruneReport",
+    "Pruned",
     "ReembedReport",
     "Report",
     "RerankerUnavailable",

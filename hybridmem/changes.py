@@ -22,8 +22,8 @@ class HistoryEntry:
     """One operation on a node: when, by whom, and what it changed, by the names of the fields of Node and Task.
 
     ``version`` is the node's after the operation; None where the log, of an earlier version, does not say it.
-    ``changes`` may be empty: the operation said again what was so already. ``reasons`` is what a feedback gave as such:
-    helpful, confirmed, confirmed_by, contradicted_by, note.
+    ``changes`` may be empty: a claim, or the operation said again what was so already. ``reasons`` is what a feedback
+    gave as such: helpful, confirmed, confirmed_by, contradicted_by, note.
     """
 
     sequence: int
@@ -36,6 +36,41 @@ class HistoryEntry:
 
     def to_dict(self) -> dict[str, Any]:
         return jsonable(asdict(self))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """A memory that a policy has forgotten, or would have but for ``reason``: the retention in [0, 1] that it had."""
+
+    id: str
+    policy: str
+    retention: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PruneReport:
+    """What forgetting by policy did, or with ``dry_run`` would do: ``pruned`` in the order in which they went, children
+    before their parents, and ``held``: what the policies would have taken, but is protected.
+
+    ``left`` counts the live memories of the namespace afterwards, the root left out. ``sequences`` are the entries of
+    the log, one for each transaction; none in a dry run or if nothing went, and ``note`` says so.
+    """
+
+    pruned: tuple[Pruned, ...]
+    held: tuple[Pruned, ...]
+    left: int
+    dry_run: bool
+    sequences: tuple[int, ...] = ()
+    note: str = ""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(one.id for one in self.pruned)
+
+    def to_dict(self) -> dict[str, Any]:
+        counts = {"ids": list(self.ids), "count": len(self.pruned), "held_count": len(self.held)}
+        return {"operation": "forget", **jsonable(asdict(self)), **counts}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from hybridmem.errors import ConfigError
+from hybridmem.errors import ConfigError, InvalidInput
 
 
 class Section(BaseModel):
@@ -104,6 +104,7 @@ class WeightConfig(Section):
         "note": 0.4,
     }
     other_importance: float = Field(default=0.5, ge=0.0, le=1.0)
+    importance_estimator: Literal["type", "rules"] = "type"
     default_confidence: float = Field(default=0.7, ge=0.0, le=1.0)
 
     @model_validator(mode="after")
@@ -163,6 +164,100 @@ class CheckpointConfig(Section):
     keep_backups: int = Field(default=5, ge=0)
 
 
+#: What each forgetting policy needs besides, or may have, of the parameters that are not common to all.
+_OWN_PARAMETERS = {"decay": "threshold", "age": "days", "random": "seed"}
+#: Policies that go on for as long as there is more than a cap, and so need one.
+_CAPPED = ("least_weight", "least_recently_used", "newest", "random")
+
+
+class Policy(Section):
+    """A forgetting policy with its parameters; see hybridmem.policies for what each does.
+
+    ``threshold`` (decay): in [0, 1]. ``days`` (age): since the last activity, > 0. ``seed`` (random): ≥ 0.
+    ``max_nodes``, ``max_tokens``, ``max_share``: caps; nothing goes once no more than each of those given is left of
+    the memories that the policy counts (``max_share`` is a share, in [0, 1], of what there is when it begins).
+    ``types``: only memories of these types; None: of all. ``within``: only below the node of this id; None: everywhere.
+    """
+
+    policy: Literal["decay", "least_weight", "age", "least_recently_used", "newest", "random"]
+    threshold: float | None = Field(default=None, ge=0.0, le=1.0)
+    days: float | None = Field(default=None, gt=0.0, le=1_000_000.0)
+    seed: int | None = Field(default=None, ge=0, le=2**32 - 1)
+    max_nodes: int | None = Field(default=None, ge=0)
+    max_tokens: int | None = Field(default=None, ge=0)
+    max_share: float | None = Field(default=None, ge=0.0, le=1.0)
+    types: tuple[str, ...] | None = Field(default=None, min_length=1)
+    within: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Policy:
+        for owner, name in _OWN_PARAMETERS.items():
+            if self.policy != owner and getattr(self, name) is not None:
+                raise ValueError(f"{name} is a parameter of the policy {owner!r}, not of {self.policy!r}")
+        if self.policy == "age" and self.days is None:
+            raise ValueError("the policy 'age' needs days: how many without any activity are too many")
+        if self.policy in _CAPPED and not self.has_cap:
+            raise ValueError(f"the policy {self.policy!r} needs max_nodes, max_tokens or max_share")
+        return self
+
+    @property
+    def has_cap(self) -> bool:
+        return (self.max_nodes, self.max_tokens, self.max_share) != (None, None, None)
+
+
+def policy(value: Policy | Mapping[str, Any] | str) -> Policy:
+    """A policy from its name, or from a mapping with ``policy`` and its parameters.
+
+    :raises InvalidInput: there is no such policy or parameter, one is missing, or a value is out of range.
+    """
+    if isinstance(value, Policy):
+        return value
+    if not isinstance(value, (str, Mapping)):
+        raise InvalidInput(
+            f"policy: must be the name of a policy, a mapping with 'policy' and its parameters, a list of these, or "
+            f"'configured', not {value!r}"
+        )
+    given = {"policy": value} if isinstance(value, str) else dict(value)
+    try:
+        return Policy.model_validate(given)
+    except ValidationError as error:
+        raise InvalidInput("policy: " + "; ".join(_wrong_parameter(item) for item in error.errors())) from None
+
+
+def _wrong_parameter(item: Any) -> str:
+    name = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(name, Policy.model_fields, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return f"unknown parameter {name!r}{hint} Known: {', '.join(Policy.model_fields)}"
+    message = item["msg"].removeprefix("Value error, ")
+    return f"{name}: {message} (given: {item.get('input')!r})" if name else message
+
+
+class ForgettingConfig(Section):
+    policies: list[Policy] = []
+    every_operations: int = Field(default=0, ge=0)
+    every_seconds: float = Field(default=0.0, ge=0.0)
+    limit: int = Field(default=1000, ge=1)
+    batch: int = Field(default=500, ge=1, le=100_000)
+    retention_days: float = Field(default=30.0, ge=0.0, le=1_000_000.0)
+    recency: float = Field(default=1.0, ge=0.0)
+    opening: float = Field(default=0.3, ge=0.0)
+    frequency: float = Field(default=0.3, ge=0.0)
+    importance: float = Field(default=0.3, ge=0.0)
+    confidence: float = Field(default=0.1, ge=0.0)
+    half_place: float = Field(default=8.0, gt=0.0)
+    loose_first: bool = True
+
+    @model_validator(mode="after")
+    def _usable(self) -> ForgettingConfig:
+        if self.recency + self.opening + self.frequency + self.importance + self.confidence <= 0:
+            raise ValueError(
+                "at least one of forgetting.recency, opening, frequency, importance, confidence must be above 0"
+            )
+        return self
+
+
 class Config(Section):
     store: StoreConfig = StoreConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
@@ -171,6 +266,7 @@ class Config(Section):
     retrieval: RetrievalConfig = RetrievalConfig()
     context: ContextConfig = ContextConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    forgetting: ForgettingConfig = ForgettingConfig()
 
 
 def load(

@@ -74,9 +74,10 @@ def corrected(hits: Sequence[Hit], places: Mapping[str, Place], mean: Vectors | 
     """The hits with each correction right before what it corrects, if it stood behind it; its score is raised to that
     one's, and ``score_details.corrects`` names it.
 
-    Only what is held to be true until further notice (facts, preferences, decisions) is corrected: by one of its type
-    that happened later and announces a change, in the same task; preferences are those of a person, wherever they are
-    written. Not if the question names a code or number that only the earlier one has.
+    What a feedback has named as contradicting another (``replaced_by``) corrects that. Else only what holds true until
+    further notice (facts, preferences, decisions) is corrected: by one of its type that happened later and
+    announces a change, in the same task; preferences are those of a person, wherever they are written. Not if the
+    question names a code or number that only the earlier one has.
 
     :param hits: best first. :param places: of each hit, by its id.
     :param mean: (d,) what all vectors of the model share; None: there are none.
@@ -90,7 +91,8 @@ def corrected(hits: Sequence[Hit], places: Mapping[str, Place], mean: Vectors | 
         target = targets[late.id]
         others = together.setdefault(target, {target})
         here = next(place for place, one in enumerate(order) if one.id == late.id)
-        there = next(place for place, one in enumerate(order) if one.id in others)
+        # Never before another correction that the question names by a code or number which this one does not have.
+        there = next(place for place, one in enumerate(order) if one.id in others and not _named(one) - _named(late))
         others.add(late.id)
         if here > there:
             details = replace(late.score_details, corrects=target)
@@ -138,7 +140,10 @@ class _Comparison:
 
 
 def _target(late: Hit, hits: Sequence[Hit], compare: _Comparison) -> Hit | None:
-    """The earlier hit that this one is a correction of; None if it is none."""
+    """The hit that this one is a correction of; None if it is none. What a feedback has said is not guessed at."""
+    said = next((early for early in hits if early.node.replaced_by == late.id), None)
+    if said is not None:
+        return said
     if late.node.type not in MERGED_TYPES or not announces(late.content):
         return None
     alike = [

@@ -61,6 +61,8 @@ class Feedback:
                 self._must_be_another(tx, name, reasons[name], key.uid)
             node = tree.node(tx, key)
             columns = _moved(node, reasons["helpful"], reasons["confirmed"], set_to)
+            if reasons["confirmed"] is not None and node.state == "live":  # what superseded it stays what it is
+                columns["replaced_by"] = contradicted_by or ""
             payload = columns | {name: value for name, value in reasons.items() if value is not None}
             if False in (reasons["helpful"], reasons["confirmed"]):
                 # What speaks against a memory must not make it recent: it was active last when it was before.

@@ -15,6 +15,7 @@ from hybridmem import faults, inputs
 from hybridmem.errors import InvalidInput
 from hybridmem.store import log, outbox, points, states, tree
 from hybridmem.store.paths import path_ids
+from hybridmem.store.prunable import Row
 from hybridmem.store.rows import Key
 from hybridmem.store.states import Member
 from hybridmem.store.workspace import Workspace
@@ -85,23 +86,7 @@ class Forgetting:
         return _Plan(key, [(node, before.get(node.uid, "live")) for node in nodes], active)
 
     def _carry_out(self, tx: sqlite3.Connection, kind: str, plan: _Plan, subtree: bool) -> int:
-        workspace = self._workspace
-        states.change(tx, {node.id: after for node, after in plan.changes}, workspace.now())
-        faults.point("states.after_rows")
-        outbox.queue_all(tx, workspace.id, [node.id for node, _ in plan.changes])
-        faults.point("states.after_outbox")
-        payload: dict[str, object] = {
-            "subtree": subtree,
-            "states": [[node.uid, node.state, after, node.version + 1] for node, after in plan.changes],
-        }
-        active: dict[str, list[str | None]] = {}
-        for agent, (task, node) in plan.active.items():
-            active |= workspace.point(tx, task, node, agent=agent)
-        if active:
-            payload["active"] = active
-        sequence = workspace.record(tx, kind, plan.key.uid, payload)
-        workspace.checkpoint_if_due(tx)
-        return sequence
+        return carry_out(tx, self._workspace, kind, plan.key, plan.changes, {"subtree": subtree}, plan.active)
 
     # What is refused
 
@@ -133,9 +118,9 @@ class Forgetting:
     ) -> dict[str, tuple[Key | None, Key]]:
         """Raises if one of the nodes may not go. What an agent wrote last may, if nothing hangs between: returns where
         the active node of that agent moves then, with its active task."""
-        tasks, enclosing, active = self._in_use(tx)
+        tasks, enclosing, active = in_use(tx, self._workspace.id)
         for node in nodes:
-            why = _protected(kind, node, tasks.get(node.id), enclosing.get(node.id))
+            why = protected(kind, node, tasks.get(node.id), enclosing.get(node.id))
             if why:
                 raise InvalidInput(f"id: {node.uid!r} {why}; nothing was {_VERBS[kind].done}")
         going = {node.id for node in nodes}
@@ -145,29 +130,60 @@ class Forgetting:
             if key.id in going
         }
 
-    def _in_use(
-        self, tx: sqlite3.Connection
-    ) -> tuple[dict[int, str], dict[int, str], dict[str, tuple[Key | None, Key]]]:
-        """By internal id whose active task a node is, and whose active task or node it encloses; and the active task
-        and node of every agent that has a node."""
-        tasks: dict[int, str] = {}
-        enclosing: dict[int, str] = {}
-        active: dict[str, tuple[Key | None, Key]] = {}
-        for agent, task_uid, node_uid in points.agents(tx, self._workspace.id):
-            task, node = (
-                None if uid is None else tree.find(tx, self._workspace.id, uid) for uid in (task_uid, node_uid)
-            )
-            if task is not None:
-                tasks.setdefault(task.id, agent)
-            for key in (task, node):
-                for node_id in [] if key is None else path_ids(key.path)[:-1]:
-                    enclosing.setdefault(node_id, agent)
-            if node is not None:
-                active[agent] = (task, node)
-        return tasks, enclosing, active
+
+def carry_out(
+    tx: sqlite3.Connection,
+    workspace: Workspace,
+    kind: str,
+    key: Key,
+    changes: Sequence[tuple[Member, State]],
+    said: Mapping[str, object],
+    active: Mapping[str, tuple[Key | None, Key]],
+) -> int:
+    """Gives nodes other states, with all that follows; returns the number of the log entry.
+
+    :param key: the node at or below which all of them hang. :param said: what the log says besides.
+    :param active: agents whose place changes, with their task and node then.
+    """
+    states.change(tx, {node.id: after for node, after in changes}, workspace.now())
+    faults.point("states.after_rows")
+    outbox.queue_all(tx, workspace.id, [node.id for node, _ in changes])
+    faults.point("states.after_outbox")
+    payload: dict[str, object] = {
+        **said,
+        "states": [[node.uid, node.state, after, node.version + 1] for node, after in changes],
+    }
+    places: dict[str, list[str | None]] = {}
+    for agent, (task, node) in active.items():
+        places |= workspace.point(tx, task, node, agent=agent)
+    if places:
+        payload["active"] = places
+    sequence = workspace.record(tx, kind, key.uid, payload)
+    workspace.checkpoint_if_due(tx)
+    return sequence
 
 
-def _protected(kind: str, node: Member, active_for: str | None, holds_for: str | None) -> str:
+def in_use(
+    tx: sqlite3.Connection, namespace: int
+) -> tuple[dict[int, str], dict[int, str], dict[str, tuple[Key | None, Key]]]:
+    """By internal id whose active task a node is, and whose active task or node it encloses; and the active task and
+    node of every agent that has a node."""
+    tasks: dict[int, str] = {}
+    enclosing: dict[int, str] = {}
+    active: dict[str, tuple[Key | None, Key]] = {}
+    for agent, task_uid, node_uid in points.agents(tx, namespace):
+        task, node = (None if uid is None else tree.find(tx, namespace, uid) for uid in (task_uid, node_uid))
+        if task is not None:
+            tasks.setdefault(task.id, agent)
+        for key in (task, node):
+            for node_id in [] if key is None else path_ids(key.path)[:-1]:
+                enclosing.setdefault(node_id, agent)
+        if node is not None:
+            active[agent] = (task, node)
+    return tasks, enclosing, active
+
+
+def protected(kind: str, node: Member | Row, active_for: str | None, holds_for: str | None) -> str:
     """Why a node may not go, and the way out; '' if it may. Being pinned protects from being forgotten only."""
     if node.pinned and kind == "forget":
         return f"is pinned; call pin({node.uid!r}, False) first"

@@ -14,9 +14,11 @@ from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
+from hybridmem.forget_verbs import ForgetVerbs
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
-from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
+from hybridmem.intake_verbs import IntakeVerbs
+from hybridmem.ports import Clock, Embedder, Extractor, ImportanceEstimator, Reranker, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
@@ -32,7 +34,7 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, WeightVerbs, RecoveryVerbs):
+class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -43,11 +45,19 @@ class Memory(TreeVerbs, WeightVerbs, RecoveryVerbs):
     """
 
     def __init__(
-        self, workspace: Workspace, model: Model, indexer: Indexer, reranker: Callable[[], Reranker] | None = None
+        self,
+        workspace: Workspace,
+        model: Model,
+        indexer: Indexer,
+        reranker: Callable[[], Reranker] | None = None,
+        importance_estimator: ImportanceEstimator | None = None,
+        extractor: Extractor | None = None,
     ) -> None:
         """Not for users: call :meth:`open`."""
-        TreeVerbs.__init__(self, workspace, indexer)
+        TreeVerbs.__init__(self, workspace, indexer, importance_estimator)
         WeightVerbs.__init__(self, workspace, self._writer)
+        IntakeVerbs.__init__(self, workspace, indexer, self._writer, model, extractor)
+        ForgetVerbs.__init__(self, workspace)
         RecoveryVerbs.__init__(self, workspace, indexer)
         indexer.chore = self._do_chores
         self._model = model
@@ -64,6 +74,8 @@ class Memory(TreeVerbs, WeightVerbs, RecoveryVerbs):
         config: str | Path | Mapping[str, Any] | Config | None = None,
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
+        importance_estimator: ImportanceEstimator | None = None,
+        extractor: Extractor | None = None,
         clock: Clock | None = None,
         create: bool = True,
     ) -> Memory:
@@ -77,6 +89,10 @@ class Memory(TreeVerbs, WeightVerbs, RecoveryVerbs):
         :param reranker: a reranker of your own (see hybridmem.ports.Reranker): the last stage of every search, and of
             every context with a query; it wins over retrieval.reranker. If it fails on a query, the result is that of
             the stages before, and its warnings say so.
+        :param importance_estimator: one of your own (see hybridmem.ports.ImportanceEstimator), asked for every memory
+            that comes without an importance; it wins over the configuration. If it fails, the default stands.
+        :param extractor: one of your own (see hybridmem.ports.Extractor): what it finds in the turns that are kept by
+            :meth:`observe` is stored beside them; None: explicit words. If it fails, the turns are stored all the same.
         :param clock: where the time comes from; None: the machine's clock.
         :param create: False: make neither the store nor the namespace, for programs that only read.
         :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
@@ -93,6 +109,10 @@ class Memory(TreeVerbs, WeightVerbs, RecoveryVerbs):
             raise InvalidInput("embedder: must have identity, embed_documents() and embed_query(); see ports.Embedder")
         if reranker is not None and not hasattr(type(reranker), "scores"):
             raise InvalidInput("reranker: must have scores(); see ports.Reranker")
+        if importance_estimator is not None and not hasattr(type(importance_estimator), "importance"):
+            raise InvalidInput("importance_estimator: must have importance(); see ports.ImportanceEstimator")
+        if extractor is not None and not hasattr(type(extractor), "extract"):
+            raise InvalidInput("extractor: must have extract(); see ports.Extractor")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
         connections = Connections(
@@ -108,7 +128,7 @@ class Memory(TreeVerbs, WeightVerbs, RecoveryVerbs):
             raise
         model = Model(connections, lambda known: choose(known, settings.embedding, embedder))
         indexer = Indexer.configured(connections, model, settings, server)
-        return cls(workspace, model, indexer, ranker)
+        return cls(workspace, model, indexer, ranker, importance_estimator, extractor)
 
     @property
     def path(self) -> Path:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hybridmem import corrections, diversity, inputs, packing, ranking, rerank
 from hybridmem.corrections import Place
@@ -26,7 +27,7 @@ from hybridmem.pieces import last_piece
 from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
 from hybridmem.results import Context, Hit, Located, ScoreDetails, SearchResult
-from hybridmem.store import models, outbox, rewind, tree
+from hybridmem.store import models, outbox, rewind, states, tree
 from hybridmem.store.past import Past
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import from_micros, to_micros
@@ -181,12 +182,15 @@ class Recall:
                 found = self._locator.gather(tx, base, None, terms, filters.gathered, then)
                 signals = self._scored(found, question, recorded, now)
             pool = found.pool
-            eligible = (pool.depth > 0) & filters.mask(tx, pool, source)
-            if query is not None:
-                eligible &= signals.relevance > 0
+            allowed = (pool.depth > 0) & filters.mask(tx, pool, source)
+            eligible = allowed if query is None else allowed & (signals.relevance > 0)
             wanted = self._wanted(k, reranker)
             positions = ranking.best(signals.score, eligible, max(wanted, corrections.CANDIDATES))
-            correcting = config.retrieval.corrections and query is not None and _announced(tx, pool, positions, source)
+            correcting = config.retrieval.corrections and query is not None
+            if correcting:
+                instead = _instead(tx, pool, positions, allowed) if then is None else []
+                correcting = bool(instead) or _announced(tx, pool, positions, source)
+                positions += [place for place in instead if place not in positions]
             if reranker is not None or not correcting:
                 positions = positions[:wanted]
             located = self._located(tx, pool, signals, source) if trace else ()
@@ -332,6 +336,12 @@ def _details(pool: Pool, signals: Signals, i: int) -> ScoreDetails:
         frequency=float(signals.frequency[i]),
         cosine=float(signals.cosine[i]) if known else None,  # type: ignore[index]
     )
+
+
+def _instead(tx: sqlite3.Connection, pool: Pool, positions: Sequence[int], allowed: NDArray[np.bool_]) -> list[int]:
+    """Where the memories are that stand for one of these nodes by feedback, however little they match the question."""
+    found = pool.positions(states.replacements(tx, [int(pool.ids[i]) for i in positions]))
+    return [place for place in found.tolist() if place >= 0 and allowed[place]]
 
 
 def _announced(tx: sqlite3.Connection, pool: Pool, positions: Sequence[int], source: Source) -> bool:

@@ -15,6 +15,8 @@ from typing import Any
 
 from hybridmem import faults, inputs, scoring
 from hybridmem.errors import InvalidInput, NotFound
+from hybridmem.estimating import Estimating, chosen
+from hybridmem.ports import ImportanceEstimator
 from hybridmem.speakers import speaker
 from hybridmem.store import lexical, outbox, points, tree
 from hybridmem.store.rows import Key, new_uid, to_micros
@@ -33,7 +35,8 @@ Parent = Node | str | int
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A checked node that is not stored yet. ``parent`` as an int is the position of an earlier item of the batch."""
+    """A checked node that is not stored yet. ``parent`` as an int is the position of an earlier item of the batch.
+    ``estimate``: nobody has said how important it is, so that an estimator may."""
 
     content: str
     structured: bool
@@ -44,6 +47,7 @@ class Draft:
     metadata: dict[str, Any]
     created_at: int | None
     uid: str | None
+    estimate: bool
 
 
 _ITEM_KEYS = ("content", "type", "parent", "importance", "confidence", "metadata", "occurred_at", "id")
@@ -52,8 +56,9 @@ _ITEM_KEYS = ("content", "type", "parent", "importance", "confidence", "metadata
 class Writer:
     """The write verbs of one workspace; see :class:`hybridmem.Memory` for what each promises."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, estimator: ImportanceEstimator | None = None) -> None:
         self._workspace = workspace
+        self._estimating = Estimating(workspace, chosen(workspace.config.weights, estimator))
 
     def add(self, content: Any, **given: Any) -> Node:
         draft = self.draft(content, **given)
@@ -61,9 +66,9 @@ class Writer:
             raise InvalidInput(
                 f"parent: must be a node, an id, or one of {', '.join(PARENT_WORDS)}, not {draft.parent!r}"
             )
-        draft = _plain(draft)
+        drafts = self._estimating.filled([_plain(draft)], self.parent_key)
         with self._workspace.write() as tx:
-            return self._store(tx, [draft])[0]
+            return self._store(tx, drafts)[0]
 
     def add_many(self, items: Iterable[Mapping[str, Any]]) -> list[Node]:
         if not isinstance(items, Iterable):
@@ -71,6 +76,7 @@ class Writer:
         drafts = [self._draft(position, item) for position, item in enumerate(items)]
         if not drafts:
             return []
+        drafts = self._estimating.filled(drafts, self.parent_key)
         with self._workspace.write() as tx:
             return self._store(tx, drafts)
 
@@ -143,6 +149,7 @@ class Writer:
         weights = self._workspace.config.weights
         text, structured = inputs.content(content)
         kind = inputs.node_type(type)
+        estimate = importance is None
         if importance is None:
             importance = weights.default_importance.get(kind, weights.other_importance)
         if confidence is None:
@@ -157,6 +164,7 @@ class Writer:
             metadata=inputs.metadata(metadata),
             created_at=None if occurred_at is None else to_micros(inputs.moment("occurred_at", occurred_at)),
             uid=None if id is None else inputs.name("id", id),
+            estimate=estimate,
         )
 
     def insert(
@@ -271,12 +279,15 @@ class Writer:
             raise NotFound(f"parent: there is no node {parent!r} in this namespace; accepted are ids, and {words}")
         return found
 
-    def confirm(self, tx: sqlite3.Connection, key: Key) -> None:
-        """An exact repeat: the existing node is used once more and half of the doubt about it goes."""
+    def confirm(self, tx: sqlite3.Connection, key: Key, occurred_at: int | None = None) -> None:
+        """An exact repeat: the existing node is used once more and half of the doubt about it goes. When it happened is
+        in the log, since the node was active then, and keeps its own time."""
         node = tree.node(tx, key)
         columns = {"confidence": scoring.confirmed(node.confidence), "uses": node.uses + 1}
         tree.change(tx, key, self._workspace.now(), **columns)
         payload = {"version": key.version + 1, **columns, "active": self._point_at(tx, key)}
+        if occurred_at is not None:
+            payload["occurred_at"] = occurred_at
         self._workspace.record(tx, "confirm", key.uid, payload)
 
     def rename(self, tx: sqlite3.Connection, key: Key, content: str) -> int:
@@ -322,7 +333,7 @@ class Writer:
         if draft.type in MERGED_TYPES and draft.uid is None:
             same = tree.repeat(tx, parent, draft.type, draft.content, draft.structured)
             if same is not None:
-                self.confirm(tx, same)
+                self.confirm(tx, same, draft.created_at)
                 return same, True
         return self.insert(tx, draft, parent, activate=True), False
 

@@ -76,4 +76,5 @@ def _corpus(seed: int, number: int, size: Size) -> Corpus:
     # A text seeds through its SHA-512 and not through hash(), which differs from process to process.
     generator = Random(f"{seed}/{name}")
     run = Run(generator, language, size.tasks, size.nodes)
-    return Corpus(name, run.groups, run.items, questions(generator, run, name, size.questions))
+    asked = questions(generator, run, name, size.questions)
+    return Corpus(name, run.groups, run.items, asked, corrections=run.corrections)

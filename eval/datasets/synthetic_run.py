@@ -76,7 +76,10 @@ class _Note:
 
 
 class Run:
-    """``groups`` and ``items`` in time order, ``tasks``, and the ``answers``, one for each attribute of each task."""
+    """``groups`` and ``items`` in time order, ``tasks``, and the ``answers``, one for each attribute of each task.
+
+    ``corrections`` are pairs of items: one with a value that holds no more, and the one that says what does.
+    """
 
     def __init__(self, generator: Random, language: str, tasks: int, nodes: int) -> None:
         self.language = language
@@ -188,6 +191,7 @@ class Run:
         groups: dict[str, Group] = {}
         items: list[Item] = []
         answers: dict[tuple[str, int], Answer] = {}
+        corrections: list[tuple[str, str]] = []
         tasks = {task.id: task for task in self.tasks}
         clock = _BEGIN
         for stage in self._order(stages):
@@ -202,9 +206,12 @@ class Run:
                 if note.attribute is not None and note.value is not None:
                     key = (task.id, note.attribute)
                     attribute = task.domain.attributes[note.attribute]
+                    if key in answers:
+                        corrections.append((answers[key].item, item.id))
                     answers[key] = Answer(task, attribute, item.id, note.value, key in answers)
         self.groups, self.items = tuple(groups.values()), tuple(items)
         self.answers = tuple(answers.values())
+        self.corrections = tuple(corrections)
         self.end = clock + timedelta(hours=1)
 
     def _order(self, stages: dict[str, list[Group]]) -> Iterator[Group]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from itertools import groupby
 
 from eval.systems.base import Setup
-from eval.types import Corpus, Group, Moment
+from eval.types import Corpus, Group, Item, Moment
 from hybridmem import Memory
 from hybridmem.errors import HybridMemError
 
@@ -95,10 +95,7 @@ class TreeMemory:
             batch = list(run)
             task = self._task(group_id)
             self._clock.reach(self._groups[group_id].time)
-            nodes = memory.add_many(
-                {"content": item.content, "type": item.type, "parent": task, "occurred_at": item.time} for item in batch
-            )
-            self._items.update((node.id, item.id) for node, item in zip(nodes, batch, strict=True))
+            self._store(batch, task)
             for item in batch:
                 self._clock.reach(item.time)
             self._have += len(batch)
@@ -108,6 +105,13 @@ class TreeMemory:
         pending = memory.flush()
         if pending:
             raise HybridMemError(f"{pending} memories of {self._corpus.id} could not be indexed: {_reasons(memory)}")
+
+    def _store(self, batch: Sequence[Item], task: str) -> None:
+        """Writes items below the task of their group."""
+        nodes = self._open().add_many(
+            {"content": item.content, "type": item.type, "parent": task, "occurred_at": item.time} for item in batch
+        )
+        self._items.update((node.id, item.id) for node, item in zip(nodes, batch, strict=True))
 
     def _task(self, group_id: str) -> str:
         """The id of the task of a group; started, with those above it, when it is not there yet."""

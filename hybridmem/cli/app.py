@@ -26,6 +26,7 @@ from hybridmem.cli import (
     doctor,
     files,
     forgetting,
+    intake,
     memories,
     output,
     past,
@@ -93,7 +94,10 @@ def build() -> typer.Typer:
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and end.")
     ]
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
-    for part in (demo, memories, tasks, retrieval, tree, weights, forgetting, recovery, past, backups, doctor, files):
+    parts = (
+        demo, memories, intake, tasks, retrieval, tree, weights, forgetting, recovery, past, backups, doctor, files,
+    )  # fmt: skip
+    for part in parts:
         part.register(app)
     return app
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
 from hybridmem.cli.memories import Id
 from hybridmem.cli.options import Options, command
 from hybridmem.cli.output import Reply
+from hybridmem.errors import InvalidInput
 from hybridmem.types import StateChange
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from hybridmem.changes import PruneReport
+
+#: Means the policies of the configuration, as in Memory.forget().
+CONFIGURED = "configured"
 #: Ids that are printed for people; --json has them all.
 SHOWN = 20
 #: What a verb has done, and would do in a dry run.
@@ -37,14 +44,53 @@ def register(app: typer.Typer) -> None:
     command(app, "unarchive")(unarchive)
 
 
-def forget(options: Options, id: Id, subtree: Subtree = False, dry_run: DryRun = False) -> Reply:
-    """Forget a memory; restore-forgotten brings it back.
+def forget(
+    options: Options,
+    id: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(metavar="[ID]", help="The id of a memory, as add, search and tree print it; or give --policy."),
+    ] = None,
+    subtree: Subtree = False,
+    policy: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--policy",
+            metavar="NAME",
+            help="decay, least_weight, age, least_recently_used, newest or random, with its parameters by --set, e.g. "
+            "--set max_nodes=1000; or configured: those of forgetting.policies.",
+        ),
+    ] = None,
+    within: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--within", metavar="ID", help="With --policy: only what is below this memory."),
+    ] = None,
+    limit: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--limit", help="With --policy: how many go at most."),
+    ] = None,
+    dry_run: DryRun = False,
+) -> Reply:
+    """Forget a memory, or what a policy chooses; restore-forgotten brings it back.
 
     It leaves every search, context and list at once. Refused for what is pinned, for tasks that are not finished, and
-    for what encloses the place where an agent is at work.
+    for what encloses the place where an agent is at work; a policy leaves these, and says so.
     """
-    with options.open() as memory:
-        return _reply(memory.forget(id, subtree=subtree, dry_run=dry_run))
+    parameters, rest = _parameters(options.settings)
+    if (id is None) == (policy is None):
+        raise InvalidInput("forget: give either an ID or --policy NAME, and not both")
+    if parameters and policy in (None, CONFIGURED):
+        raise InvalidInput(
+            f"--set {next(iter(parameters))}: belongs to the policy that --policy names, and to no other"
+        )
+    given = replace(options, settings=rest)
+    with given.open() as memory:
+        if id is not None:
+            _refuse_with_id(within, limit)
+            return _reply(memory.forget(id, subtree=subtree, dry_run=dry_run))
+        if subtree:
+            raise InvalidInput("--subtree: belongs to an ID; --within limits a policy to what is below a memory")
+        chosen = CONFIGURED if policy == CONFIGURED else {"policy": policy, **parameters}
+        return _pruned(memory.forget(policy=chosen, within=within, limit=limit, dry_run=dry_run))
 
 
 def restore_forgotten(options: Options, id: Id, subtree: Subtree = False, dry_run: DryRun = False) -> Reply:
@@ -69,6 +115,45 @@ def unarchive(options: Options, id: Id, subtree: WithBelow = True, dry_run: DryR
     """Make an archived memory, and all below it, live again."""
     with options.open() as memory:
         return _reply(memory.unarchive(id, subtree=subtree, dry_run=dry_run))
+
+
+def _parameters(settings: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Those of the ``--set`` that are parameters of a policy, which have no dot; and those for the configuration."""
+    import yaml
+
+    parameters: dict[str, Any] = {}
+    rest: list[str] = []
+    for setting in settings:
+        key, separator, value = setting.partition("=")
+        if not separator or "." in key:
+            rest.append(setting)
+            continue
+        try:
+            parameters[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise InvalidInput(f"--set {key}: is not a YAML value ({error.__class__.__name__}): {value!r}") from None
+    return parameters, tuple(rest)
+
+
+def _refuse_with_id(within: str | None, limit: int | None) -> None:
+    for name, value in (("--within", within), ("--limit", limit)):
+        if value is not None:
+            raise InvalidInput(f"{name}: belongs to --policy, not to an ID")
+
+
+def _pruned(found: PruneReport) -> Reply:
+    def text(screen: Console) -> None:
+        screen.print(f"{len(found.pruned)} {DONE['forget'][found.dry_run]}, {found.left} live left", soft_wrap=True)
+        for one in found.pruned[:SHOWN]:
+            screen.print(f"  {one.id}  {one.policy}: {one.reason}", style="dim", soft_wrap=True)
+        if len(found.pruned) > SHOWN:
+            screen.print(f"  … {len(found.pruned) - SHOWN} more; --json lists all", style="dim", soft_wrap=True)
+        if found.held:
+            screen.print(f"{len(found.held)} protected", soft_wrap=True)
+        for one in found.held[:SHOWN]:
+            screen.print(f"  {one.id}  {one.reason}", style="dim", soft_wrap=True)
+
+    return Reply(found.to_dict(), text)
 
 
 def _reply(found: StateChange) -> Reply:

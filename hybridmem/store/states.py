@@ -8,13 +8,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hybridmem.store import tree
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, dump, subtree_range
 from hybridmem.types import State, TaskStatus
 
-_COLUMNS = "n.id, n.uid, n.state, n.version, n.type, n.pinned, t.status"
+_COLUMNS = "n.id, n.uid, n.state, n.version, n.type, n.pinned, t.status, n.path"
 _TABLES = "node n LEFT JOIN task t ON t.node_id = n.id"
 
 
@@ -29,6 +30,7 @@ class Member:
     type: str
     pinned: bool
     status: TaskStatus | None
+    path: str
 
 
 def members(tx: sqlite3.Connection, key: Key, states: Sequence[State], *, subtree: bool) -> list[Member]:
@@ -40,7 +42,33 @@ def members(tx: sqlite3.Connection, key: Key, states: Sequence[State], *, subtre
         ORDER BY n.id""",
         (*place, *states),
     ).fetchall()
-    return [Member(row[0], row[1], row[2], row[3], row[4], bool(row[5]), row[6]) for row in rows]
+    return [_member(row) for row in rows]
+
+
+def by_ids(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Member]:
+    """Nodes by internal id, in whatever state."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM {_TABLES} WHERE n.id IN (SELECT value FROM json_each(?))", (dump(list(ids)),)
+    ).fetchall()
+    return {row[0]: _member(row) for row in rows}
+
+
+def children_there(tx: sqlite3.Connection, ids: Sequence[int]) -> list[tuple[int, int]]:
+    """(parent, child), internal ids, of every child of these nodes that is not forgotten."""
+    return tx.execute(
+        """SELECT parent_id, id FROM node WHERE parent_id IN (SELECT value FROM json_each(?))
+        AND state != 'forgotten'""",
+        (dump(list(ids)),),
+    ).fetchall()
+
+
+def nearest_common(tx: sqlite3.Connection, paths: Sequence[str]) -> Key:
+    """The nearest node at or above all of these paths."""
+    first, last = min(paths), max(paths)
+    shared = 0
+    while shared < len(first) and first[shared] == last[shared : shared + 1]:
+        shared += 1
+    return tree.by_id(tx, path_ids(first[: first.rindex("/", 0, shared) + 1])[-1])
 
 
 def count_below(tx: sqlite3.Connection, key: Key, states: Sequence[State]) -> int:
@@ -64,6 +92,16 @@ def highest_forgotten_above(tx: sqlite3.Connection, key: Key) -> str | None:
     return None if row is None else str(row[0])
 
 
+def replacements(tx: sqlite3.Connection, ids: Sequence[int]) -> list[int]:
+    """The live nodes that stand for one of these, each once, in the order in which they were added."""
+    rows = tx.execute(
+        """SELECT DISTINCT r.id FROM node n JOIN node r ON r.namespace_id = n.namespace_id AND r.uid = n.replaced_by
+        WHERE n.id IN (SELECT value FROM json_each(?)) AND n.replaced_by != '' AND r.state = 'live' ORDER BY r.id""",
+        (dump(list(ids)),),
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
 def nearest_live_above(tx: sqlite3.Connection, key: Key, without: Sequence[int]) -> Key:
     """The nearest live ancestor that is none of ``without``; at the latest the root of the namespace."""
     row = tx.execute(
@@ -85,3 +123,7 @@ def change(tx: sqlite3.Connection, states: Mapping[int, State], at: int) -> None
             WHERE id IN (SELECT value FROM json_each(?))""",
             (state, at, dump(ids)),
         )
+
+
+def _member(row: tuple[Any, ...]) -> Member:
+    return Member(row[0], row[1], row[2], row[3], row[4], bool(row[5]), row[6], row[7])

@@ -11,6 +11,9 @@ from .conftest import Cli
 
 SUCCESSES = {
     "add": ("add", "部署 deploy finished", "--type", "event"),
+    "observe": ("observe", "chat.json"),
+    "observe --dry-run": ("observe", "chat.json", "--format", "chat", "--dry-run"),
+    "duplicates": ("duplicates", "{task}", "--threshold", "0.5"),
     "show": ("show", "{fact}"),
     "update": ("update", "{fact}", "--importance", "0.3"),
     "move": ("move", "{fact}", "{event}"),
@@ -60,6 +63,13 @@ FAILURES = {
     "add: metadata is no JSON": (("add", "x", "--metadata", "{"), 2, "InvalidInput"),
     "add: metadata is no object": (("add", "x", "--metadata", "[1]"), 2, "InvalidInput"),
     "add: unknown parent": (("add", "x", "--parent", "没有"), 4, "NotFound"),
+    "observe: no such file": (("observe", "没有.json"), 4, "NotFound"),
+    "observe: not of the format": (("observe", "broken.json", "--format", "jsonl"), 2, "InvalidInput"),
+    "observe: unknown format": (("observe", "chat.json", "--format", "xml"), 2, "InvalidInput"),
+    "duplicates: no such threshold": (("duplicates", "--threshold", "2"), 2, "InvalidInput"),
+    "merge: another type": (("merge", "{fact}", "{event}"), 2, "InvalidInput"),
+    "merge: unknown id": (("merge", "{fact}", "没有"), 4, "NotFound"),
+    "unmerge: nothing merged": (("unmerge", "{fact}"), 2, "InvalidInput"),
     "show: unknown id": (("show", "没有"), 4, "NotFound"),
     "update: unknown id": (("update", "nope", "--content", "x"), 4, "NotFound"),
     "update: nothing to change": (("update", "{fact}"), 2, "InvalidInput"),

@@ -1,0 +1,72 @@
+"""What forgetting by policy reads: every memory of a namespace with all that a policy weighs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hybridmem.store.rows import dump
+from hybridmem.types import State, TaskStatus
+
+#: Contents that are read at a time.
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A memory as a policy sees it; times in microseconds since 1970 UTC. ``status`` None: it is no task."""
+
+    id: int
+    uid: str
+    parent_id: int
+    type: str
+    importance: float
+    confidence: float
+    uses: int
+    created_at: int
+    active_at: int
+    state: State
+    pinned: int
+    version: int
+    status: TaskStatus | None
+    path: str
+
+
+def rows(tx: sqlite3.Connection, namespace: int) -> list[Row]:
+    """All of a namespace but its root, in whatever state, in preorder."""
+    found = tx.execute(
+        """SELECT n.id, n.uid, n.parent_id, n.type, n.importance, n.confidence, n.uses, n.created_at, n.active_at,
+            n.state, n.pinned, n.version, t.status, n.path
+        FROM node n LEFT JOIN task t ON t.node_id = n.id
+        WHERE n.namespace_id = ? AND n.parent_id IS NOT NULL ORDER BY n.path""",
+        (namespace,),
+    ).fetchall()
+    return [Row(*row) for row in found]
+
+
+def contents(tx: sqlite3.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """(internal id, content) of each of these nodes."""
+    for start in range(0, len(ids), PAGE):
+        yield from tx.execute(
+            """SELECT n.id, r.content FROM node n JOIN revision r ON r.id = n.revision_id
+            WHERE n.id IN (SELECT value FROM json_each(?))""",
+            (dump(list(ids[start : start + PAGE])),),
+        ).fetchall()
+
+
+def claimed(tx: sqlite3.Connection, namespace: int, now: int) -> set[int]:
+    """The tasks that somebody has claimed for longer than ``now``; also those whose claimer may have died."""
+    found = tx.execute(
+        "SELECT c.node_id FROM claim c JOIN node n ON n.id = c.node_id WHERE n.namespace_id = ? AND c.until > ?",
+        (namespace, now),
+    ).fetchall()
+    return {row[0] for row in found}
+
+
+def live(tx: sqlite3.Connection, namespace: int) -> int:
+    """How many memories are live, the root left out."""
+    row = tx.execute(
+        "SELECT count(*) FROM node WHERE namespace_id = ? AND state = 'live' AND parent_id IS NOT NULL", (namespace,)
+    ).fetchone()
+    return int(row[0])
