@@ -84,12 +84,13 @@ class TestWhy:
         other.feedback("limit", contradicted_by=event.id, note="见邮件 see the mail")
         entry = m.history("limit")[-1]
         assert (entry.kind, entry.agent, entry.at, entry.version) == ("feedback", "审核", clock.time, 2)
-        assert entry.changes == {"confidence": Change(0.8, 0.4)}
+        assert entry.changes == {"confidence": Change(0.8, 0.4), "replaced_by": Change(None, event.id)}
         assert entry.reasons == {"confirmed": False, "contradicted_by": event.id, "note": "见邮件 see the mail"}
         m.feedback("limit", confirmed_by=event.id, helpful=True)
         entry = m.history("limit")[-1]
         assert entry.reasons == {"confirmed": True, "confirmed_by": event.id, "helpful": True}
-        assert set(entry.changes) == {"confidence", "importance", "uses"}
+        assert set(entry.changes) == {"confidence", "importance", "uses", "replaced_by"}
+        assert entry.changes["replaced_by"] == Change(event.id, None)
         assert entry.to_dict()["reasons"] == entry.reasons
         assert all(one.reasons == {} for one in m.history("limit") if one.kind != "feedback")
 

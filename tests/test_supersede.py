@@ -80,6 +80,7 @@ class TestTheOldOne:
         new = m.supersede(old.id, "价格 120")
         assert m.get(old.id).active_at == old.active_at
         assert m.get(new.id).active_at == m.root().active_at == clock.time
+        assert_verified(m, replay=True)  # the log says the same
 
     def test_a_chain_is_followed_step_by_step(self, memory: OpenMemory) -> None:
         m = memory()
