@@ -13,6 +13,8 @@ SUCCESSES = {
     "add": ("add", "部署 deploy finished", "--type", "event"),
     "observe": ("observe", "chat.json"),
     "observe --dry-run": ("observe", "chat.json", "--format", "chat", "--dry-run"),
+    "merge": ("merge", "{one}", "{double}"),
+    "unmerge": ("unmerge", "{one}"),
     "duplicates": ("duplicates", "{task}", "--threshold", "0.5"),
     "show": ("show", "{fact}"),
     "update": ("update", "{fact}", "--importance", "0.3"),
@@ -129,7 +131,9 @@ def ids(cli: Cli, claim: dict[str, str], tmp_path: Path) -> dict[str, str]:
     (tmp_path / "chat.json").write_text(json.dumps(messages), encoding="utf-8")
     (tmp_path / "broken.json").write_text("{ not json", encoding="utf-8")
     cli.json("backup", "taken.db")
-    return claim
+    one, double, merged = (cli.json("add", text, "--type", "note")["id"] for text in ("报销", "报销。", "报销！"))
+    cli.json("merge", one, merged)
+    return {**claim, "one": one, "double": double}
 
 
 @pytest.mark.parametrize("name", SUCCESSES)
