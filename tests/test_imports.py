@@ -25,7 +25,7 @@ ROWS = (
     "errors", "types", "results", "changes", "findings", "ports", "faults", "config", "scoring", "diversity",
     "policies", "text", "speakers", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs",
     "replacing", "store", "index", "embed", "indexing", "doctor", "reembed", "write", "claims", "tasks", "forget",
-    "prune", "purge", "forgetting_schedule", "earlier", "ranking", "locate", "filters", "rerank", "corrections",
+    "prune", "earlier", "ranking", "locate", "filters", "rerank", "corrections",
     "recall", "recover", "history", "restore", "records", "files", "observe", "backup", "backup_restore", "verbs",
     "forget_verbs", "recovery_verbs", "memory", "cli",
 )  # fmt: skip
