@@ -22,7 +22,7 @@ class HistoryEntry:
     """One operation on a node: when, by whom, and what it changed, by the names of the fields of Node and Task.
 
     ``version`` is the node's after the operation; None where the log, of an earlier version, does not say it.
-    ``changes`` may be empty: the operation said again what was so already.
+    ``changes`` may be empty: a claim, or the operation said again what was so already.
     """
 
     sequence: int

@@ -90,7 +90,8 @@ def corrected(hits: Sequence[Hit], places: Mapping[str, Place], mean: Vectors | 
         target = targets[late.id]
         others = together.setdefault(target, {target})
         here = next(place for place, one in enumerate(order) if one.id == late.id)
-        there = next(place for place, one in enumerate(order) if one.id in others)
+        # Never before another correction that the question names by a code or number which this one does not have.
+        there = next(place for place, one in enumerate(order) if one.id in others and not _named(one) - _named(late))
         others.add(late.id)
         if here > there:
             details = replace(late.score_details, corrects=target)

@@ -27,15 +27,14 @@ def history(workspace: Workspace, id: str) -> list[HistoryEntry]:
         revisions = log.revisions(tx, key.id)
     found: list[HistoryEntry] = []
     known: dict[str, Any] = {}
+    version: int | None = None
     for operation in operations:
         values = _values(operation, key.uid, revisions)
         changes = {name: Change(known.get(name), value) for name, value in values.items() if known.get(name) != value}
         known |= values
-        found.append(
-            HistoryEntry(
-                operation.sequence, operation.kind, operation.agent, operation.at, _version(operation, key.uid), changes
-            )
-        )
+        if operation.kind not in log.CLAIMS:  # which leave it as it is
+            version = _version(operation, key.uid)
+        found.append(HistoryEntry(operation.sequence, operation.kind, operation.agent, operation.at, version, changes))
     return found
 
 
@@ -44,7 +43,7 @@ def _sets(operation: Operation, uid: str) -> dict[str, Any]:
     effects = log.effects(operation.kind, operation.node_id, operation.payload)
     if operation.kind in log.MANY:
         return next(values for one, values in effects if one == uid)
-    return effects[0][1]
+    return effects[0][1] if effects else {}  # a claim sets nothing
 
 
 def _version(operation: Operation, uid: str) -> int | None:

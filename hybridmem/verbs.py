@@ -252,6 +252,7 @@ class TreeVerbs:
         :param status: ``"open"`` (also opens a finished task again) or ``"paused"``.
         :param token: that of the claim, where it was made by another run (see :meth:`claim_task`).
         :raises NotFound: there is no active task, or no such node. TaskClaimed: another run has claimed it.
+            InvalidInput: the token is of a claim that is over.
         """
         return self._written(self._tasks.update(id, title=title, next_step=next_step, status=status, token=token))
 
@@ -263,7 +264,7 @@ class TreeVerbs:
         :param status: ``"done"`` or ``"failed"``.
         :param outcome: kept as an event under the task.
         :param token: that of the claim, where it was made by another run (see :meth:`claim_task`).
-        :raises TaskClaimed: another run has claimed it.
+        :raises TaskClaimed: another run has claimed it. InvalidInput: the token is of a claim that is over.
         """
         return self._written(self._tasks.finish(id, status=status, outcome=outcome, token=token))
 
@@ -276,9 +277,11 @@ class TreeVerbs:
 
         :param seconds: how long it lasts, in (0, 86,400].
         :param token: that of the claim, to go on with one that another run has made.
-        :param outlives: False: it ends with this run, closed or killed. True: by time alone.
+        :param outlives: False: it ends with this run, closed or killed. True: by time alone. A clock that is set back
+            by more than a day ends both.
         :return: the claim with its fencing token, which is higher than that of any claim before in this store.
-        :raises TaskClaimed: another run has claimed it. :raises InvalidInput: it is finished, or no task.
+        :raises TaskClaimed: another run has claimed it. :raises InvalidInput: it is finished, or no task; or the token
+            is of a claim that is over, after which others may have had the task.
         """
         return self._claims.claim(id, seconds=seconds, token=token, outlives=outlives)
 

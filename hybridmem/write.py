@@ -311,16 +311,19 @@ class Writer:
         if draft.type in MERGED_TYPES and draft.uid is None:
             same = tree.repeat(tx, parent, draft.type, draft.content, draft.structured)
             if same is not None:
-                self._confirm(tx, same)
+                self._confirm(tx, same, draft.created_at)
                 return same, True
         return self.insert(tx, draft, parent, activate=True), False
 
-    def _confirm(self, tx: sqlite3.Connection, key: Key) -> None:
-        """An exact repeat: the existing node is used once more and half of the doubt about it goes."""
+    def _confirm(self, tx: sqlite3.Connection, key: Key, occurred_at: int | None) -> None:
+        """An exact repeat: the existing node is used once more and half of the doubt about it goes. When it happened is
+        in the log, since the node was active then, and keeps its own time."""
         node = tree.node(tx, key)
         columns = {"confidence": 1.0 - (1.0 - node.confidence) / 2.0, "uses": node.uses + 1}
         tree.change(tx, key, self._workspace.now(), **columns)
         payload = {"version": key.version + 1, **columns, "active": self._point_at(tx, key)}
+        if occurred_at is not None:
+            payload["occurred_at"] = occurred_at
         self._workspace.record(tx, "confirm", key.uid, payload)
 
     def _point_at(self, tx: sqlite3.Connection, key: Key) -> dict[str, list[str | None]]:

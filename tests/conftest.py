@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
@@ -14,6 +15,7 @@ import hypothesis
 import numpy
 import pytest
 from chroma_server import ChromaServer
+from damages import make
 
 from hybridmem import Memory
 from hybridmem.embed.hashing import HashingEmbedder
@@ -129,3 +131,22 @@ def refused() -> Callable[..., contextlib.AbstractContextManager[None]]:
         assert memory.get(after.id) == after
 
     return check
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The store of damages.make() and the ids of what is in it, made once; not to be written to."""
+    store = tmp_path_factory.mktemp("made") / "store"
+    return store, make(store)
+
+
+@pytest.fixture
+def store(made: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
+    """A copy of it to damage."""
+    return Path(shutil.copytree(made[0], tmp_path / "store"))
+
+
+@pytest.fixture
+def ids(made: tuple[Path, dict[str, str]]) -> dict[str, str]:
+    """Which ids its memories have."""
+    return made[1]

@@ -123,6 +123,19 @@ class TestPairing:
         assert order(ranked(early, late)) == ["early", "late"]
         assert order(ranked(replace(early, matched_terms=("ticket",)), late)) == ["late", "early"]
 
+    @pytest.mark.parametrize("code", ["markeA7", "工单4711号A7"])
+    def test_nor_is_another_correction_of_the_same_before_the_one_whose_code_is_asked_for(
+        self, memory: OpenMemory, clock: Any, code: str
+    ) -> None:
+        """Of thirty corrections of one thing each is found first by its own words: no later one takes its place."""
+        m = memory(retrieval={"vector": 0.0})
+        for number in range(30):
+            m.add(f"现在改由 Ann 负责 now handled by Ann, {code}x{number}", type="fact", id=f"n{number}")
+            clock.advance(minutes=1)
+        for number in (0, 5, 17, 29):
+            found = m.search(f"现在改由 Ann 负责 now handled by Ann, {code}x{number}", k=10)
+            assert found[0].id == f"n{number}"
+
     def test_without_a_word_of_change_nothing_is_moved(self) -> None:
         """One digit can be the whole difference between two facts that both hold."""
         hits = ranked(

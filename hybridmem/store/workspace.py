@@ -112,7 +112,8 @@ class Workspace:
         sequence, at = points.last_checkpoint(tx, self.id)
         head, _ = log.head(tx, self.id)
         by_count = rule.every_operations > 0 and head - sequence >= rule.every_operations
-        by_time = rule.every_seconds > 0 and at > 0 and self.now() - at >= rule.every_seconds * 1_000_000
+        # A checkpoint that lies ahead is none to wait for: the clock has been set back since.
+        by_time = rule.every_seconds > 0 and at > 0 and abs(self.now() - at) >= rule.every_seconds * 1_000_000
         if by_count or by_time:
             self.checkpoint(tx, "operations" if by_count else "time")
 
