@@ -236,11 +236,7 @@ def _wrong_parameter(item: Any) -> str:
 
 class ForgettingConfig(Section):
     policies: list[Policy] = []
-    every_operations: int = Field(default=0, ge=0)
-    every_seconds: float = Field(default=0.0, ge=0.0)
-    limit: int = Field(default=1000, ge=1)
     batch: int = Field(default=500, ge=1, le=100_000)
-    retention_days: float = Field(default=30.0, ge=0.0, le=1_000_000.0)
     recency: float = Field(default=1.0, ge=0.0)
     opening: float = Field(default=0.3, ge=0.0)
     frequency: float = Field(default=0.3, ge=0.0)

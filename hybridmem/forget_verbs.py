@@ -44,7 +44,7 @@ class ForgetVerbs:
         dry_run: bool = False,
     ) -> StateChange | PruneReport:
         """Forgets a memory, or whatever policies choose: it leaves every search, context and list at once, in every
-        process, and can be brought back with :meth:`restore_forgotten` until its retention ends. ``get``, ``walk`` and
+        process, and can be brought back with :meth:`restore_forgotten`. ``get``, ``walk`` and
         ``export`` still have it, and ``search`` if asked for ``states=["forgotten"]``. An exact repeat of a forgotten
         fact is stored as a new one.
 

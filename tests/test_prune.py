@@ -18,6 +18,7 @@ from hybridmem import InvalidInput, Memory, NotFound, Policy, PruneReport
 from hybridmem.embed.hashing import HashingEmbedder
 from hybridmem.policies import RULES
 from hybridmem.prune import Pruning
+from hybridmem.store import tree
 from hybridmem.tokens import token_counter
 
 OpenMemory = Callable[..., Memory]
@@ -182,10 +183,17 @@ class TestWhatIsProtected:
         m.add_many({"content": TEXTS[i % 3].format(i), "parent": "root", "id": f"id{i}"} for i in range(9))
         m.add("末 last", parent="root")
         plan = Pruning._plan
+
+        def stand(who: Memory, id: str) -> None:
+            """As a restore lets an agent stand where it stood, which is no change of the node."""
+            with who._workspace.write() as tx:
+                who._workspace.point(tx, None, tree.key(tx, who._workspace.id, id))
+
         todo = [
-            lambda: other.pin("id0"), lambda: other.add("新 new below", parent="id1"),
+            lambda: other.pin("id0"), lambda: other.pin(other.add("新 new below", parent="id1").id),
             lambda: other.update("id2", content="改 changed"), lambda: other.move("id3", "id8"),
             lambda: other.forget("id4"), lambda: other.archive("id5"),
+            lambda: other.add("别处 elsewhere", parent="root"), lambda: stand(memory(agent="王五"), "id6"),
         ]  # fmt: skip
 
         def then(*given: Any) -> Any:
@@ -202,6 +210,7 @@ class TestWhatIsProtected:
         states = {f"id{i}": m.get(f"id{i}").state for i in range(9)}
         assert states["id0"] == "live"
         assert states["id1"] == "live"
+        assert states["id6"] == "live"
         assert "id4" not in report.ids
         assert states["id5"] == "archived"
         check_sound(m)
