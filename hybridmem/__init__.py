@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hybridmem.backup_restore import restore_backup
     from hybridmem.changes import Change, HistoryEntry, NodeChange, RestoreReport
     from hybridmem.config import Config
+    from hybridmem.consolidated import Consolidated, ConsolidationReport
     from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
         ConfigError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         StoreDamaged,
         StoreFull,
         StoreTooNew,
+        SummarizerUnavailable,
         TaskClaimed,
     )
     from hybridmem.findings import Finding, Report
@@ -58,6 +60,8 @@ __all__ = [
     "Config",
     "ConfigError",
     "Conflict",
+    "Consolidated",
+    "ConsolidationReport",
     "Context",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
@@ -88,6 +92,7 @@ __all__ = [
     "StoreDamaged",
     "StoreFull",
     "StoreTooNew",
+    "SummarizerUnavailable",
     "Task",
     "TaskClaimed",
     "__version__",
@@ -98,8 +103,8 @@ __all__ = [
 
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
-    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.findings",
-    "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
+    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
+    "hybridmem.findings", "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
 )  # fmt: skip
 
 

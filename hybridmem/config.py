@@ -161,6 +161,25 @@ class CheckpointConfig(Section):
     keep_backups: int = Field(default=5, ge=0)
 
 
+class ConsolidationConfig(Section):
+    summarizer: Literal["extractive", "openai"] = "extractive"
+    budget_share: float = Field(default=0.35, gt=0.0, lt=1.0)
+    min_tokens: int = Field(default=100, ge=1)
+    model: str | None = None
+    base_url: str | None = None
+    api_key_env: str = "OPENAI_API_KEY"
+    timeout_seconds: float = Field(default=60.0, gt=0.0, le=3600.0)
+    retries: int = Field(default=3, ge=0, le=20)
+
+    @model_validator(mode="after")
+    def _endpoint_named_where_needed(self) -> ConsolidationConfig:
+        for name in ("model", "base_url"):
+            if (self.summarizer == "openai") != bool(getattr(self, name)):
+                needs = "must be set" if self.summarizer == "openai" else "must not be set"
+                raise ValueError(f"consolidation.{name} {needs} when consolidation.summarizer is {self.summarizer!r}")
+        return self
+
+
 class Config(Section):
     store: StoreConfig = StoreConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
@@ -169,6 +188,7 @@ class Config(Section):
     retrieval: RetrievalConfig = RetrievalConfig()
     context: ContextConfig = ContextConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    consolidation: ConsolidationConfig = ConsolidationConfig()
 
 
 def load(

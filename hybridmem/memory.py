@@ -16,7 +16,7 @@ from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
-from hybridmem.ports import Clock, Embedder, Reranker, SystemClock
+from hybridmem.ports import Clock, Embedder, Reranker, Summarizer, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
@@ -24,6 +24,7 @@ from hybridmem.results import Context, SearchResult
 from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
+from hybridmem.summary_verbs import SummaryVerbs
 from hybridmem.types import ImportReport, Namespace, ReembedReport, Stats
 from hybridmem.verbs import TreeVerbs
 from hybridmem.write import Parent
@@ -31,7 +32,7 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, RecoveryVerbs):
+class Memory(TreeVerbs, RecoveryVerbs, SummaryVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -42,11 +43,17 @@ class Memory(TreeVerbs, RecoveryVerbs):
     """
 
     def __init__(
-        self, workspace: Workspace, model: Model, indexer: Indexer, reranker: Callable[[], Reranker] | None = None
+        self,
+        workspace: Workspace,
+        model: Model,
+        indexer: Indexer,
+        reranker: Callable[[], Reranker] | None = None,
+        summarizer: Summarizer | None = None,
     ) -> None:
         """Not for users: call :meth:`open`."""
         TreeVerbs.__init__(self, workspace, indexer)
         RecoveryVerbs.__init__(self, workspace, indexer)
+        SummaryVerbs.__init__(self, workspace, indexer, summarizer)
         indexer.chore = self._backups.make_if_due
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
@@ -62,6 +69,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
         config: str | Path | Mapping[str, Any] | Config | None = None,
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
+        summarizer: Summarizer | None = None,
         clock: Clock | None = None,
         create: bool = True,
     ) -> Memory:
@@ -75,6 +83,8 @@ class Memory(TreeVerbs, RecoveryVerbs):
         :param reranker: a reranker of your own (see hybridmem.ports.Reranker): the last stage of every search, and of
             every context with a query; it wins over retrieval.reranker. If it fails on a query, the result is that of
             the stages before, and its warnings say so.
+        :param summarizer: a summariser of your own for consolidate() (see hybridmem.ports.Summarizer); it wins over
+            consolidation.summarizer.
         :param clock: where the time comes from; None: the machine's clock.
         :param create: False: make neither the store nor the namespace, for programs that only read.
         :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
@@ -91,6 +101,8 @@ class Memory(TreeVerbs, RecoveryVerbs):
             raise InvalidInput("embedder: must have identity, embed_documents() and embed_query(); see ports.Embedder")
         if reranker is not None and not hasattr(type(reranker), "scores"):
             raise InvalidInput("reranker: must have scores(); see ports.Reranker")
+        if summarizer is not None and not hasattr(type(summarizer), "summarize"):
+            raise InvalidInput("summarizer: must have summarize(); see ports.Summarizer")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
         connections = Connections(
@@ -106,7 +118,7 @@ class Memory(TreeVerbs, RecoveryVerbs):
             raise
         model = Model(connections, lambda known: choose(known, settings.embedding, embedder))
         indexer = Indexer.configured(connections, model, settings, server)
-        return cls(workspace, model, indexer, ranker)
+        return cls(workspace, model, indexer, ranker, summarizer)
 
     @property
     def path(self) -> Path:
