@@ -12,10 +12,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from eval import cache, results, tables
+from eval import cache, kinds, results, tables
 from eval import experiment as experiments
-from eval.bench import sheets as bench_sheets
-from eval.durability import sheets as durability_sheets
 from hybridmem.errors import ConfigError, HybridMemError
 
 if TYPE_CHECKING:
@@ -88,31 +86,31 @@ def table(
 ) -> None:
     """Print the tables of results."""
     with _errors():
-        found, benches, kills = results.by_kind(results.read_all(files))
+        found, others = results.by_kind(results.read_all(files))
         if as_json:
-            _print_json([_summary(result) for result in [*found, *benches, *kills]])
+            _print_json([_summary(result) for result in [*found, *others]])
         else:
-            _print_tables(found, [*benches, *kills], markdown=markdown)
+            _print_tables(found, others, markdown=markdown)
 
 
 @app.command()
 def plot(files: _Results, out: _Drawn) -> None:
     """Draw the plots of results, and print where they are."""
     with _errors():
-        found, benches, _ = results.by_kind(results.read_all(files))
+        found, others = results.by_kind(results.read_all(files))
         from eval import plots
 
-        _print_files(plots.draw(found, out, benches))
+        _print_files(plots.draw(found, out, others))
 
 
 @app.command()
 def report(files: _Results, out: _Drawn) -> None:
     """Write a report with all tables and plots of results, and print where it is. Runs nothing."""
     with _errors():
-        found, benches, kills = results.by_kind(results.read_all(files))
+        found, others = results.by_kind(results.read_all(files))
         from eval import report as reports
 
-        _print_files(reports.write(found, out, benches, kills))
+        _print_files(reports.write(found, out, others))
 
 
 @app.command()
@@ -183,6 +181,29 @@ def durability(
             raise typer.Exit(1)
 
 
+@app.command()
+def forgetting(experiment: _Experiment, data: _Data = _DATA, out: _Out = _RUNS, as_json: _Json = False) -> None:
+    """Forget as a history grows, by each policy and as much as each share says, and count what is needed afterwards."""
+    with _errors():
+        from eval.forgetting import plan
+        from eval.forgetting import run as runs
+
+        vectors = cache.VectorCache(cache.FILE)
+        try:
+            made = runs.Forgetting(*plan.load(experiment), data, vectors)
+            with _progress(made.steps, 1) as (progress, _):
+                result = made.run(progress)
+        finally:
+            vectors.close()
+        file = out / runs.file_name(result)
+        results.write(file, result)
+        if as_json:
+            _print_json({**_summary(result), "file": str(file)})
+            return
+        _print_tables([], [result], markdown=False)
+        Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
+
+
 def main() -> None:
     """The entry of ``python -m eval``."""
     app(prog_name="python -m eval")
@@ -217,12 +238,12 @@ def _show(done: Sequence[Done], as_json: bool) -> None:
 
 
 def _print_tables(found: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], *, markdown: bool) -> None:
-    """Those of experiments; and of ``others``, benchmarks and durability runs."""
+    """Those of experiments with systems; and of ``others``, of the other kinds."""
     sheets = [tables.overview(found)] if len(found) > 1 else []
     for group in tables.by_dataset(found):
         sheets += [tables.of_points(group)] if len(group) > 1 else tables.of_result(group[0])
     for each in others:
-        sheets += (bench_sheets if results.BENCH in each else durability_sheets).of(each)
+        sheets += kinds.sheets(each)
     if markdown:
         typer.echo("\n".join(sheet.markdown() for sheet in sheets), nl=False)
         return

@@ -110,7 +110,7 @@ def load(path: Path) -> tuple[Experiment, list[Run]]:
 
     :raises ConfigError: the file or its base cannot be read, a key is unknown, or a value is out of range.
     """
-    raw = _read(path)
+    raw = read(path)
     experiment = _validated(raw, path)
     runs = [
         _run(experiment, path, dataset, seed, dict(zip(experiment.sweep, values, strict=True)))
@@ -150,19 +150,23 @@ def _run(experiment: Experiment, path: Path, dataset: str, seed: int, point: dic
         changes = merge(changes, nested)
     left = {"datasets": (dataset,), "seeds": (seed,), "sweep": {}}
     decided = _validated({**merge(experiment.model_dump(), changes), **left}, path)
-    return Run(decided, _config(decided, path), dataset, seed, point)
+    return Run(decided, memory_config(decided.base, decided.memory, path), dataset, seed, point)
 
 
-def _config(experiment: Experiment, path: Path) -> config.Config:
-    base = CONFIGS / f"{experiment.base}.yaml"
+def memory_config(name: str, changes: Mapping[str, Any], path: Path) -> config.Config:
+    """``configs/<name>.yaml`` with ``changes`` over it, for the experiment in the file ``path``.
+
+    :raises ConfigError: there is no such file, or what comes of it is no configuration.
+    """
+    base = CONFIGS / f"{name}.yaml"
     if not base.is_file():
         known = ", ".join(sorted(file.stem for file in CONFIGS.glob("*.yaml")))
-        raise ConfigError(f"{path}: base: there is no configs/{experiment.base}.yaml; there are: {known}")
+        raise ConfigError(f"{path}: base: there is no configs/{name}.yaml; there are: {known}")
     try:
-        return config.load(merge(_read(base), experiment.memory))
+        return config.load(merge(read(base), changes))
     except ConfigError as error:
         reason = str(error).removeprefix("configuration: ")
-        raise ConfigError(f"{path}: memory (over base {experiment.base!r}): {reason}") from error
+        raise ConfigError(f"{path}: memory (over base {name!r}): {reason}") from error
 
 
 def _check_key(key: str) -> None:
@@ -180,7 +184,8 @@ def _validated(raw: Mapping[str, Any], path: Path) -> Experiment:
         raise ConfigError(f"{path}: " + "; ".join(_describe(item) for item in error.errors())) from error
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Any]:
+    """The keys and values of a YAML file. :raises ConfigError: it is not there, or holds something else."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval import figures, tables
+from eval import figures, kinds, results, tables
 from eval.bench import sheets
+from eval.forgetting import sheets as forgetting_sheets
 from eval.tables import Result
 from hybridmem.errors import HybridMemError
 
@@ -32,32 +33,33 @@ _INK, _GRID = "#333333", "#E3E3E3"
 _DPI = 160
 
 
-def draw(results: Sequence[Result], out: Path, benches: Sequence[Result] = ()) -> list[Path]:
+def draw(found: Sequence[Result], out: Path, others: Sequence[Result] = ()) -> list[Path]:
     """Writes every plot that these results have the figures for: for each experiment and data set recall against
     tokens, what each ablation costs, and latency, of its first run; for a sweep of one number, recall against it; and
-    for each of ``benches``, results of ``python -m eval bench``, latency against the size of the store.
+    for each of ``others``, results of the kinds of eval.kinds, what is drawn of its kind.
 
     :return: the files.
     :raises OSError: ``out`` cannot be written to.
     """
     out.mkdir(parents=True, exist_ok=True)
     files = []
-    for group in tables.by_dataset(results):
+    for group in tables.by_dataset(found):
         for kind, make in _KINDS.items():
             figure = make(group)
             if figure is not None:
                 files.append(out / f"{name(group[0])}-{kind}.png")
                 figure.savefig(files[-1], dpi=_DPI, facecolor="white")
-    for bench in benches:
-        files.append(out / f"{bench_name(bench)}-latency.png")
-        bench_latency(bench).savefig(files[-1], dpi=_DPI, facecolor="white")
+    for other in others:
+        if results.kind(other) in _OTHER_KINDS:
+            files.append(out / f"{other_name(other)}.png")
+            _OTHER_KINDS[results.kind(other)][1](other).savefig(files[-1], dpi=_DPI, facecolor="white")
     return files
 
 
-def bench_name(bench: Result) -> str:
-    """What the plots of a benchmark are called: by its commit, as several may be drawn beside each other."""
-    git = bench["provenance"]["git"]
-    return f"bench-{(git['sha'] or 'uncommitted')[:10]}{'-dirty' if git['sha'] and git['dirty'] else ''}"
+def other_name(result: Result) -> str:
+    """What the plot of a result of another kind is called: by its commit, as several may be drawn beside each other."""
+    kind = results.kind(result)
+    return f"{kind}-{kinds.commit(result)}-{_OTHER_KINDS[kind][0] if kind in _OTHER_KINDS else ''}"
 
 
 def name(result: Result) -> str:
@@ -217,6 +219,31 @@ def bench_latency(bench: Result) -> Figure:
     return figure
 
 
+def mis_forgetting(result: Result) -> Figure:
+    """One line per policy: of the needed sessions, those that were forgotten, against the share forgotten."""
+    figure, axes = _paper(6.4, 4.2)
+    across, rows = forgetting_sheets.shares(result), forgetting_sheets.rows(result)
+    for place, (policy, cells) in enumerate(rows.items()):
+        color, mark = [*_STYLES.values(), *_OTHERS][place]
+        missed = [100 * cells[share]["mis_forgetting"] for share in across]
+        width = 2.4 if place == 0 else 1.4
+        axes.plot([100 * share for share in across], missed, color=color, marker=mark, linewidth=width, label=policy)
+    axes.set_xlabel("sessions forgotten, %")
+    axes.set_ylabel("needed sessions forgotten, %")
+    axes.set_ylim(bottom=0)
+    axes.set_title("Mis-forgetting\n", loc="left", fontsize=11, color=_INK, fontweight="bold")
+    data = result["forgetting"]["dataset"]
+    below = f"{data['name']}, {data['questions']:,} questions of {data['corpora']} histories, asked as they grow"
+    axes.text(0.0, 1.02, below, transform=axes.transAxes, fontsize=8.5, color="#666666", va="bottom")
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    return figure
+
+
+#: Of a kind of eval.kinds: what its plot shows, for the name of the file, and what draws it.
+_OTHER_KINDS: Mapping[str, tuple[str, Callable[[Result], Figure]]] = {
+    results.BENCH: ("latency", bench_latency),
+    results.FORGETTING: ("share", mis_forgetting),
+}
 _KINDS: Mapping[str, Callable[[Sequence[Result]], Figure | None]] = {
     "recall": recall_against_tokens,
     "ablation": ablations,

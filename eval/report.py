@@ -5,35 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from eval import plots, tables
-from eval.bench import sheets
-from eval.durability import sheets as durability_sheets
+from eval import kinds, plots, tables
 from eval.tables import Result
 
 FILE = "report.md"
 
 
-def write(
-    results: Sequence[Result], out: Path, benches: Sequence[Result] = (), kills: Sequence[Result] = ()
-) -> list[Path]:
+def write(results: Sequence[Result], out: Path, others: Sequence[Result] = ()) -> list[Path]:
     """Writes ``report.md`` and its plots.
 
-    :param benches: results of ``python -m eval bench``. :param kills: of ``python -m eval durability``.
+    :param others: results of the kinds of eval.kinds.
     :return: the files, the report first.
     :raises HybridMemError: matplotlib is not installed.
     :raises OSError: ``out`` cannot be written to.
     """
-    drawn = plots.draw(results, out, benches)
+    drawn = plots.draw(results, out, others)
     file = out / FILE
-    file.write_text("\n".join([*_parts(results, benches, kills, drawn)]), encoding="utf-8")
+    file.write_text("\n".join([*_parts(results, others, drawn)]), encoding="utf-8")
     return [file, *drawn]
 
 
-def _parts(
-    results: Sequence[Result], benches: Sequence[Result], kills: Sequence[Result], drawn: Sequence[Path]
-) -> Iterator[str]:
+def _parts(results: Sequence[Result], others: Sequence[Result], drawn: Sequence[Path]) -> Iterator[str]:
     yield "# Evaluation report\n"
-    yield from _provenance([*results, *benches, *kills])
+    yield from _provenance([*results, *others])
     groups = tables.by_dataset(results)
     if len(results) > 1:
         yield "## Overview\n"
@@ -51,17 +45,13 @@ def _parts(
             # One name may begin like another ("locomo" and "locomo-first9"); a kind has no hyphen.
             if file.name.startswith(prefix) and "-" not in file.name.removeprefix(prefix):
                 yield f"![{file.stem}]({file.name})\n"
-    for bench in benches:
-        yield f"## Latency and throughput: {plots.bench_name(bench)}\n"
-        for sheet in sheets.of(bench):
+    for each in others:
+        yield f"## {kinds.title(each)}\n"
+        for sheet in kinds.sheets(each):
             yield sheet.markdown()
         for file in drawn:
-            if file.name == f"{plots.bench_name(bench)}-latency.png":
+            if file.stem == plots.other_name(each):
                 yield f"![{file.stem}]({file.name})\n"
-    for each in kills:
-        yield "## Durability\n"
-        for sheet in durability_sheets.of(each):
-            yield sheet.markdown()
 
 
 def _provenance(results: Sequence[Result]) -> Iterator[str]:

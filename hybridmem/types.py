@@ -36,8 +36,8 @@ class Node:
     ``content`` is text; a structured value (dict, list, number) is kept as JSON text and read back by ``value``.
     ``uses`` counts confirmations and recalls. ``version`` starts at 1 and rises with every change (optimistic lock).
     ``active_at`` is the last time the node or anything below it was written or confirmed: recency counts from it.
-    ``replaced_by`` is the id of the memory that stands for this one now: what superseded it, what it was merged into, or
-    its summary. None: nothing does.
+    ``replaced_by`` is the id of the memory that stands for this one now (it superseded it, took it in or sums it up);
+    None: nothing does.
     ``created`` is False when a write confirmed a node that was already there.
     """
 

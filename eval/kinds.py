@@ -1,0 +1,39 @@
+"""The kinds of results besides those of experiments with systems, and the tables of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from eval import results
+from eval.bench import sheets as bench
+from eval.durability import sheets as durability
+from eval.forgetting import sheets as forgetting
+from eval.sheet import Sheet
+
+Result = Mapping[str, Any]
+
+#: By the key that tells a result of the kind: what it is called in a report, and what makes its tables.
+_KINDS = {
+    results.BENCH: ("Latency and throughput", bench.of),
+    results.DURABILITY: ("Durability", durability.of),
+    results.FORGETTING: ("Forgetting", forgetting.of),
+}
+
+
+def title(result: Result) -> str:
+    """What a result is called: its kind, and the commit that it was made with, as several may stand beside each
+    other."""
+    return f"{_KINDS[results.kind(result)][0]}: {commit(result)}"
+
+
+def commit(result: Result) -> str:
+    """The first ten digits, and whether there were changes beside it."""
+    git = result["provenance"]["git"]
+    return f"{(git['sha'] or 'uncommitted')[:10]}{'-dirty' if git['sha'] and git['dirty'] else ''}"
+
+
+def sheets(result: Result) -> Iterable[Sheet]:
+    """The tables of a result."""
+    made: Iterable[Sheet] = _KINDS[results.kind(result)][1](result)
+    return made
