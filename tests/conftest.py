@@ -17,7 +17,7 @@ from chroma_server import ChromaServer
 
 from hybridmem import Memory
 from hybridmem.embed.hashing import HashingEmbedder
-from hybridmem.ports import Clock, Embedder, Reranker
+from hybridmem.ports import Clock, Embedder, Reranker, Summarizer
 
 #: Every table whose rows are the state of a store; ``lexical`` is the index of the terms.
 TABLES = (
@@ -83,6 +83,7 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
         agent: str = "default",
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
+        summarizer: Summarizer | None = None,
         clock: Clock = clock,
         **sections: Any,
     ) -> Memory:
@@ -93,6 +94,7 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
             config=configured(sections),
             embedder=embedder or HashingEmbedder(),
             reranker=reranker,
+            summarizer=summarizer,
             clock=clock,
         )
         opened.append(made)

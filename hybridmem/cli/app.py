@@ -22,6 +22,7 @@ import typer
 
 from hybridmem.cli import (
     backups,
+    consolidating,
     demo,
     doctor,
     files,
@@ -92,7 +93,20 @@ def build() -> typer.Typer:
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and end.")
     ]
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
-    for part in (demo, memories, tasks, retrieval, tree, forgetting, recovery, past, backups, doctor, files):
+    for part in (
+        demo,
+        memories,
+        tasks,
+        retrieval,
+        tree,
+        forgetting,
+        consolidating,
+        recovery,
+        past,
+        backups,
+        doctor,
+        files,
+    ):
         part.register(app)
     return app
 

@@ -71,6 +71,7 @@ _DETAILS = (
     ),
     ("constant", re.compile(r"(?<![\w-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?!\w)", re.ASCII)),
     ("name", re.compile(r"(?<![\w-])[a-z]{2,}(?:[_-][a-z0-9]{2,})+(?![\w-])|\b[a-z]+[A-Z]\w+", re.ASCII)),
+    ("version", re.compile(r"(?<![\w.-])[A-Z]\w{1,30} \d+(?:\.\d+){0,3}(?![\w-]|\.\d)", re.ASCII)),
     ("amount", re.compile(rf"[$¥€£￥] ?(?:{_NUMBER})|\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?", _FLAGS)),
     (
         "measure",
@@ -123,7 +124,8 @@ _IDLE = re.compile(
 #: What each sign is worth.
 _SIGNS = ((_RULE, 2.0), (_DECISION, 3.0), (_WISH, 3.0), (_CAUSE, 2.5))
 _CHANGE = 2.5
-_FIRST_DETAIL, _NEXT_DETAIL, _MOST_DETAILS = 1.5, 0.5, 3.0
+#: Of the first detail, by whether a count with its unit is all there is; of each further one; of all together.
+_FIRST_DETAIL, _FIRST_MEASURE, _NEXT_DETAIL, _MOST_DETAILS = 2.5, 1.5, 0.5, 3.5
 _IDLENESS = -4.0
 
 
@@ -134,13 +136,15 @@ def details(text: str) -> frozenset[str]:
 
 def worth(text: str) -> float:
     """How much would be lost with a sentence: 0 for one that announces nothing and has no details, below that for one
-    that says that nothing came of it; a sign counts 2 to 3, the first detail 1.5, each further one 0.5, to 3 in all."""
+    that says that nothing came of it; a sign counts 2 to 3, the first detail 2.5 (1.5 where there are only counts with
+    their units), each further one 0.5, to 3.5 in all."""
     score = sum(value for sign, value in _SIGNS if sign.search(text))
     if announces(text):
         score += _CHANGE
-    count = len({found for kind, found in _found(text) if kind != "name"})
-    if count:
-        score += min(_FIRST_DETAIL + _NEXT_DETAIL * (count - 1), _MOST_DETAILS)
+    found = {(kind, words) for kind, words in _found(text) if kind != "name"}
+    if found:
+        first = _FIRST_MEASURE if all(kind == "measure" for kind, _ in found) else _FIRST_DETAIL
+        score += min(first + _NEXT_DETAIL * (len(found) - 1), _MOST_DETAILS)
     return score + (_IDLENESS if _IDLE.search(text) else 0.0)
 
 

@@ -29,13 +29,14 @@ from hybridmem.types import MERGED_TYPES, SUMMARY_TYPE, TASK_TYPE
 WHOLE = 60
 #: What tells so much is kept whatever the budget; what tells less than LEAST goes even if there is room.
 TELLING, LEAST = 2.5, 1.0
-#: What a line loses in worth if others of the branch differ from it in their numbers alone.
-REPEATED = 1.5
+#: What a line loses in worth if more than OFTEN in the branch, it included, differ in their numbers alone.
+REPEATED, OFTEN = 1.5, 2
 #: A correction shares this much of its terms (Jaccard) with what it takes back, and CLEARLY times as much as with any
 #: other. On the synthetic set (seeds 0-5) that pairs 72 of 248 corrections, none with what still holds.
 ALIKE, CLEARLY = 0.2, 1.3
 #: Two moments so far apart read a day without its year differently; on which side of the calendar there is room.
 _LONG, _MIDDLE = timedelta(days=400), 5000
+_LASTING = MERGED_TYPES | {SUMMARY_TYPE, TASK_TYPE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +118,15 @@ def _judged(found: Sequence[_Line]) -> list[_Line]:
     """With less worth for what repeats itself in other numbers, and what was taken back not kept in any case."""
     shapes = Counter(shape(line.text) for line in found)
     stale = _taken_back(found)
-    return [
-        replace(line, worth=LEAST, kept=False)
-        if line.place in stale
-        else replace(line, worth=line.worth - REPEATED)
-        if not line.kept and shapes[shape(line.text)] > 1
-        else line
-        for line in found
-    ]
+    judged = []
+    for line in found:
+        if line.place in stale:
+            line = replace(line, worth=LEAST, kept=False)
+        elif line.type not in _LASTING and shapes[shape(line.text)] > OFTEN:
+            value = line.worth - REPEATED
+            line = replace(line, worth=value, kept=line.kept and value >= TELLING)
+        judged.append(line)
+    return judged
 
 
 def _taken_back(found: Sequence[_Line]) -> set[int]:
