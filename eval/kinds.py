@@ -7,6 +7,7 @@ from typing import Any
 
 from eval import results
 from eval.bench import sheets as bench
+from eval.consolidation import sheets as consolidation
 from eval.durability import sheets as durability
 from eval.forgetting import sheets as forgetting
 from eval.sheet import Sheet
@@ -18,6 +19,7 @@ _KINDS = {
     results.BENCH: ("Latency and throughput", bench.of),
     results.DURABILITY: ("Durability", durability.of),
     results.FORGETTING: ("Forgetting", forgetting.of),
+    results.CONSOLIDATION: ("Consolidation", consolidation.of),
 }
 
 

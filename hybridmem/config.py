@@ -163,7 +163,7 @@ class CheckpointConfig(Section):
 
 class ConsolidationConfig(Section):
     summarizer: Literal["extractive", "openai"] = "extractive"
-    budget_share: float = Field(default=0.35, gt=0.0, lt=1.0)
+    budget_share: float = Field(default=0.3, gt=0.0, lt=1.0)
     min_tokens: int = Field(default=100, ge=1)
     model: str | None = None
     base_url: str | None = None
