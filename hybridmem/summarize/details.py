@@ -85,11 +85,14 @@ _DETAILS = (
 _CLOCK = re.compile(r"(?<![\d:])\d{1,2}:\d\d(?::\d\d)?(?![\d:])")
 
 _RULE = re.compile(
-    r"\b(?:must|never|always|do not|don't|does not|doesn't|must not|mustn't|cannot|can't|may not|should not|shouldn't"
-    r"|only|required?|forbidden|not allowed|no longer|without|except|avoid|refuse[sd]?|prohibited|make sure"
-    r"|important)\b"
-    r"|必须|务必|切勿|严禁|禁止|不得|不许|不准|不要|不能|不可|不允许|不支持|不用|不再|不吃|不坐|绝不|从不|只能|只有|只许|仅限"
-    r"|一律|除非|除了|重要|避免|无需|别(?=[用再去动在把给跟])",
+    r"\b(?:must|mustn't|never|do not|don't|forbidden|not allowed|prohibited|make sure|important)\b"
+    r"|必须|务必|切勿|严禁|禁止|不得|不许|不准|不要|不允许|绝不|从不|重要|别(?=[用再去动在把给跟])",
+    re.IGNORECASE,
+)
+_LIMIT = re.compile(
+    r"\b(?:always|does not|doesn't|cannot|can't|may not|should not|shouldn't|only|required?|no longer|without|except"
+    r"|avoid|refuse[sd]?)\b"
+    r"|不能|不可|不支持|不用|不再|不吃|不坐|只能|只有|只许|仅限|一律|除非|除了|避免|无需",
     re.IGNORECASE,
 )
 _DECISION = re.compile(
@@ -122,7 +125,7 @@ _IDLE = re.compile(
     re.IGNORECASE,
 )
 #: What each sign is worth.
-_SIGNS = ((_RULE, 2.0), (_DECISION, 3.0), (_WISH, 3.0), (_CAUSE, 2.5))
+_SIGNS = ((_RULE, 2.5), (_LIMIT, 2.0), (_DECISION, 3.0), (_WISH, 3.0), (_CAUSE, 2.5))
 _CHANGE = 2.5
 #: Of the first detail, by whether a count with its unit is all there is; of each further one; of all together.
 _FIRST_DETAIL, _FIRST_MEASURE, _NEXT_DETAIL, _MOST_DETAILS = 2.5, 1.5, 0.5, 3.5

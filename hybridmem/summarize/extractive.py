@@ -29,7 +29,8 @@ from hybridmem.types import MERGED_TYPES, SUMMARY_TYPE, TASK_TYPE
 WHOLE = 60
 #: What tells so much is kept whatever the budget; what tells less than LEAST goes even if there is room.
 TELLING, LEAST = 2.5, 1.0
-#: What a line loses in worth if more than OFTEN in the branch, it included, differ in their numbers alone.
+#: What a line loses in worth if more than OFTEN in the branch, it included, differ in their numbers alone: it is what
+#: a program writes over and over, and is not kept beyond the budget.
 REPEATED, OFTEN = 1.5, 2
 #: A correction shares this much of its terms (Jaccard) with what it takes back, and CLEARLY times as much as with any
 #: other. On the synthetic set (seeds 0-5) that pairs 72 of 248 corrections, none with what still holds.
@@ -123,8 +124,7 @@ def _judged(found: Sequence[_Line]) -> list[_Line]:
         if line.place in stale:
             line = replace(line, worth=LEAST, kept=False)
         elif line.type not in _LASTING and shapes[shape(line.text)] > OFTEN:
-            value = line.worth - REPEATED
-            line = replace(line, worth=value, kept=line.kept and value >= TELLING)
+            line = replace(line, worth=line.worth - REPEATED, kept=False)
         judged.append(line)
     return judged
 
