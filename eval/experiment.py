@@ -21,6 +21,8 @@ from hybridmem.config import keys as _config_keys
 from hybridmem.errors import ConfigError
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+#: Over every base, unless the experiment says otherwise: an answer must not depend on the questions asked before it.
+_UNCOUNTED = {"weights": {"count_uses": False}}
 
 #: What a sweep cannot vary: the name of it all, and what is varied by other keys already.
 _FIXED = frozenset({"name", "datasets", "seeds", "memory", "sweep"})
@@ -163,7 +165,7 @@ def memory_config(name: str, changes: Mapping[str, Any], path: Path) -> config.C
         known = ", ".join(sorted(file.stem for file in CONFIGS.glob("*.yaml")))
         raise ConfigError(f"{path}: base: there is no configs/{name}.yaml; there are: {known}")
     try:
-        return config.load(merge(read(base), changes))
+        return config.load(merge(merge(read(base), _UNCOUNTED), changes))
     except ConfigError as error:
         reason = str(error).removeprefix("configuration: ")
         raise ConfigError(f"{path}: memory (over base {name!r}): {reason}") from error

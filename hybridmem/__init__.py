@@ -34,7 +34,19 @@ if TYPE_CHECKING:
     )
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
-    from hybridmem.results import Context, Hit, ScoreDetails, SearchResult
+    from hybridmem.results import (
+        Context,
+        Dropped,
+        DuplicateGroup,
+        Hit,
+        Kept,
+        Lookalikes,
+        Merged,
+        NearDuplicates,
+        Observed,
+        ScoreDetails,
+        SearchResult,
+    )
     from hybridmem.types import (
         Backup,
         Checkpoint,
@@ -63,6 +75,8 @@ __all__ = [
     "Consolidated",
     "ConsolidationReport",
     "Context",
+    "Dropped",
+    "DuplicateGroup",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
     "Finding",
@@ -72,10 +86,15 @@ __all__ = [
     "ImportReport",
     "IndexUnavailable",
     "InvalidInput",
+    "Kept",
+    "Lookalikes",
     "Memory",
+    "Merged",
+    "NearDuplicates",
     "Node",
     "NodeChange",
     "NotFound",
+    "Observed",
     "Operation",
     "ReembedReport",
     "Report",

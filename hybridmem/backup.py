@@ -20,7 +20,7 @@ from hybridmem import faults, inputs
 from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreDamaged, StoreFull
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
-from hybridmem.store.directory import CHECKPOINTS
+from hybridmem.store.directory import CHECKPOINTS, refuse_own
 from hybridmem.store.lock import alone
 from hybridmem.store.rows import from_micros
 from hybridmem.store.workspace import Workspace
@@ -108,7 +108,7 @@ class Backups:
                 continue
             if contents.record is None:
                 continue
-            age = self._workspace.now() - contents.record.at
+            age = abs(self._workspace.now() - contents.record.at)  # ahead of now: the clock has been set back since
             then = {names: head[1:] for names, head in contents.facts.namespaces.items()}
             return age >= hours * 3_600_000_000 and then != stored.heads(self._workspace.connections)
         return True
@@ -154,11 +154,13 @@ class Backups:
         return _described(file, stored.Contents(record, facts), workspace.namespace, verified=True)
 
     def _elsewhere(self, file: Path) -> Path:
-        """:raises InvalidInput: the file is a database that somebody uses, or one of those that are numbered here."""
-        if (file.exists() and file.samefile(self._workspace.connections.database)) or Path(f"{file}-wal").exists():
+        """:raises InvalidInput: the file is a database that somebody uses, part of a store, or one of those that are
+        numbered here."""
+        if Path(f"{file}-wal").exists():
             raise InvalidInput(f"file: {file} is the database of a store; name another file")
         if file.parent.resolve() == self._directory.resolve():
             raise InvalidInput(f"file: backups in {self._directory} get their names themselves; give no file")
+        refuse_own(file)
         return file
 
     def _alone(self, wait_seconds: float, action: Callable[[], T]) -> T:

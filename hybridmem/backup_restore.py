@@ -16,7 +16,7 @@ from hybridmem.index.projection import LOCK as INDEX_LOCK
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
 from hybridmem.store import swap
-from hybridmem.store.directory import ASIDE, CHECKPOINTS, DATABASE_NAME, LOCK
+from hybridmem.store.directory import ASIDE, CHECKPOINTS, DATABASE_NAME, LOCK, RESTORED
 from hybridmem.store.rows import from_micros
 from hybridmem.store.workspace import is_running
 from hybridmem.types import RestoredBackup
@@ -68,7 +68,7 @@ def _replace(source: Path, target: Path, contents: stored.Contents, replace: boo
     if was_begun and _is_done(target, contents):
         return aside
     _must_be_free(target, replace)
-    for left in target.glob(f".{swap.RESTORED}.*{UNFINISHED}"):  # of one that was killed
+    for left in target.glob(f".{RESTORED}.*{UNFINISHED}"):  # of one that was killed
         remove_unfinished(left)
     _stage(source, target, contents)
     faults.point("backup_restore.after_decision")
@@ -85,7 +85,7 @@ def _stage(source: Path, target: Path, contents: stored.Contents) -> None:
             raise StoreDamaged(f"{source}: changed while it was read; nothing was restored")
         faults.point("backup_restore.before_decision")
 
-    replace_file(target / swap.RESTORED, write, check=check)
+    replace_file(target / RESTORED, write, check=check)
 
 
 def _make(directory: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +22,8 @@ class HistoryEntry:
     """One operation on a node: when, by whom, and what it changed, by the names of the fields of Node and Task.
 
     ``version`` is the node's after the operation; None where the log, of an earlier version, does not say it.
-    ``changes`` may be empty: the operation said again what was so already.
+    ``changes`` may be empty: a claim, or the operation said again what was so already. ``reasons`` is what a feedback
+    gave as such: helpful, confirmed, confirmed_by, contradicted_by, note.
     """
 
     sequence: int
@@ -31,6 +32,7 @@ class HistoryEntry:
     at: datetime
     version: int | None
     changes: dict[str, Change]
+    reasons: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return jsonable(asdict(self))  # type: ignore[no-any-return]

@@ -29,7 +29,7 @@ class Claims:
         self._workspace = workspace
 
     def claim(self, id: str | None, *, seconds: float, token: int | None, outlives: bool) -> Claim:
-        lasts = inputs.seconds("seconds", seconds, LONGEST)
+        lasts, outlives = inputs.seconds("seconds", seconds, LONGEST), inputs.flag("outlives", outlives)
         known = None if token is None else inputs.count("token", token)
         workspace = self._workspace
         with workspace.write() as tx:
@@ -69,9 +69,17 @@ class Claims:
         return Claim(key.uid, held.agent, held.token, from_micros(held.until))
 
     def must_be_free(self, tx: sqlite3.Connection, key: Key, token: int | None) -> None:
-        """:raises TaskClaimed: another run has claimed the task, and ``token`` is not that claim's."""
+        """:raises TaskClaimed: another run has claimed the task, and ``token`` is not that claim's.
+        :raises InvalidInput: ``token`` is that of a claim which is over: somebody else may have had the task since."""
         held = claims.of(tx, key.id)
-        if held is None or self._is_mine(held, token) or not self._holds(held):
+        if held is not None and self._is_mine(held, token):
+            return
+        if held is None or not self._holds(held):
+            if token is not None:
+                raise InvalidInput(
+                    f"token: {token} is not that of the last claim on {key.uid!r}, which is free now; look at the task "
+                    "again, and claim it anew without a token"
+                )
             return
         until = from_micros(held.until)
         raise TaskClaimed(
@@ -97,7 +105,9 @@ class Claims:
         return held.token == token or held.session == self._workspace.session
 
     def _holds(self, held: Held) -> bool:
-        """Until its time is over, and no longer than the run that made it, unless it is to outlive that."""
-        if self._workspace.now() >= held.until:
+        """Until its time is over, and no longer than the run that made it, unless it is to outlive that. What ends
+        further ahead than any claim can was made before the clock was set back."""
+        left = held.until - self._workspace.now()
+        if not 0 < left <= 2 * LONGEST * 1_000_000:
             return False
         return held.outlives or not (held.closed or not is_running(held.process))

@@ -91,6 +91,8 @@ class WeightConfig(Section):
     recency: float = Field(default=0.2, ge=0.0)
     confidence: float = Field(default=0.2, ge=0.0)
     frequency: float = Field(default=0.1, ge=0.0)
+    count_uses: bool = True
+    curve: Literal["half_life", "ebbinghaus"] = "half_life"
     half_life_days: float = Field(default=30.0, gt=0.0)
     half_life_days_by_type: dict[str, float] = {"preference": 365.0, "fact": 180.0, "decision": 90.0}
     default_importance: dict[str, float] = {
@@ -102,6 +104,7 @@ class WeightConfig(Section):
         "note": 0.4,
     }
     other_importance: float = Field(default=0.5, ge=0.0, le=1.0)
+    importance_estimator: Literal["type", "rules"] = "type"
     default_confidence: float = Field(default=0.7, ge=0.0, le=1.0)
 
     @model_validator(mode="after")

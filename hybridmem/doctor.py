@@ -32,9 +32,9 @@ from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.pieces import MOST
 from hybridmem.ports import Embedder, SystemClock
-from hybridmem.store import checks, digest, mends, outbox, points, snapshot, tree
+from hybridmem.store import checks, digest, mends, outbox, points, snapshot, swap, tree
 from hybridmem.store.connect import Connections, Transaction
-from hybridmem.store.directory import DATABASE_NAME
+from hybridmem.store.directory import ASIDE, DATABASE_NAME, RESTORED
 from hybridmem.store.migrations import SCHEMA_VERSION
 from hybridmem.store.replay import replay as replay_log
 from hybridmem.store.rows import to_micros
@@ -44,6 +44,8 @@ from hybridmem.types import Namespace
 HOPELESS = frozenset({"database", "integrity"})
 #: Kinds that a new vector index mends.
 OF_CHROMA = frozenset({"chroma_files", "chroma_missing", "chroma_extra"})
+#: Kinds that opening the store mends; what else is wrong is not known before.
+UNSEEN = frozenset({"restore", "schema"})
 #: Who repairs a store from outside, in its log.
 AGENT = "repair"
 #: How many different details a finding tells.
@@ -62,12 +64,16 @@ def verify(path: str | Path, *, namespace: Namespace | None = None, replay: bool
     """
     directory = Path(path)
     if not directory.is_dir() or not (
-        (directory / DATABASE_NAME).exists() or (directory / projection.DIRECTORY).exists()
+        (directory / DATABASE_NAME).exists()
+        or (directory / projection.DIRECTORY).exists()
+        or swap.is_pending(directory)
     ):
         raise NotFound(f"path: there is no store at {directory}")
     look = _Look(directory, namespace, replay)
     with shared.at_hand(directory).at_rest() as is_still:
         look.take(is_still)
+    if namespace is None:
+        look.notes.extend(_kept_aside(directory))
     return look.report()
 
 
@@ -124,7 +130,7 @@ def mend(
     aside: list[str] = []
     if kinds & HOPELESS:
         return before
-    if kinds & mends.KINDS or "schema" in kinds:
+    if kinds & (mends.KINDS | UNSEEN):
         with write() as tx:
             mends.mend(tx, _namespace_id(tx, before.namespace), agent, now)
     try:
@@ -163,6 +169,9 @@ class _Look:
         return Report(str(self._directory), self._namespace, tuple(found), self._counts, notes=tuple(self.notes))
 
     def take(self, is_still: bool) -> None:
+        if swap.is_pending(self._directory):  # what lies there is no store until somebody has finished that
+            self._add("restore", detail=RESTORED)
+            return
         try:
             conn = snapshot.take(self._directory)
         except sqlite3.Error as error:
@@ -191,7 +200,7 @@ class _Look:
         self._counts = {"namespaces": len(spaces), **checks.counts(conn, only)}
         self._gather(conn, checks.faults(conn, only), spaces)
         if self._replay:
-            self._compare(conn, spaces)
+            self._compare(conn, only, spaces)
         if is_still:
             self._vectors(conn, spaces)
         else:
@@ -206,22 +215,22 @@ class _Look:
             uids = [*group.uids, *(key.uid for key in tree.keys(conn, group.ids))]
             self._add(kind, spaces.get(space or -1), group.count, uids, "; ".join(group.details))
 
-    def _compare(self, conn: sqlite3.Connection, spaces: dict[int, Namespace]) -> None:
-        """The tree with one that is rebuilt from the log alone."""
+    def _compare(self, conn: sqlite3.Connection, only: int | None, spaces: dict[int, Namespace]) -> None:
+        """The tree with one that is rebuilt from the log alone; nothing of another namespace is read for it."""
         with tempfile.TemporaryDirectory() as folder, closing(Connections(Path(folder), durability="process")) as other:
             try:
                 with other.write() as tx:
-                    done = replay_log(conn, tx)
+                    done = replay_log(conn, tx, only=only)
                 with other.read() as tx:
                     here, there = digest.digests(conn), digest.digests(tx)
-                    for names in spaces.values():
+                    for number, names in spaces.items():
                         if here[names] == there.get(names):
                             continue
                         found = digest.differences(conn, tx, only=names)
-                        if done.problems:
+                        if number in done.unsaid:
                             self.notes.append(
                                 f"{'/'.join(names)}: the log is of an earlier version and cannot say all "
-                                f"({done.problems[0]}); the tree differs from it in {len(found)} things"
+                                f"({done.unsaid[number][0]}); the tree differs from it in {len(found)} things"
                             )
                         else:
                             self._add("replay", names, len(found), detail="; ".join(found[:DETAILS]))
@@ -274,6 +283,23 @@ class _Look:
         self, kind: str, namespace: Namespace | None = None, count: int = 1, ids: Sequence[str] = (), detail: str = ""
     ) -> None:
         self._findings.append(finding(kind, namespace, count, tuple(ids), detail))
+
+
+def _kept_aside(directory: Path) -> list[str]:
+    """What damage and old stores take up, since nothing ever deletes them."""
+    moved = sorted(directory.glob(f"{projection.DIRECTORY}{health.DAMAGED}*"))
+    places = [place for place in (directory / ASIDE, *moved) if place.exists()]
+    files = [
+        file for place in places for file in (place, *place.rglob("*")) if file.is_file() and not file.is_symlink()
+    ]
+    if not files:
+        return []
+    megabytes = sum(file.stat().st_size for file in files) / 1e6
+    named = ", ".join(str(place) for place in places)
+    return [
+        f"{megabytes:.1f} MB of old and damaged files are kept in {named}; nothing uses them, so that you may delete "
+        "them when you want nothing back from there"
+    ]
 
 
 class _Group:

@@ -28,6 +28,7 @@ from hybridmem.records import (
 )
 from hybridmem.replacing import replace_file
 from hybridmem.store import points, tree
+from hybridmem.store.directory import refuse_own
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, to_micros
 from hybridmem.store.workspace import Workspace
@@ -44,9 +45,10 @@ MAX_FILE_BYTES = 2_000_000_000
 def export(workspace: Workspace, file: Path, format: str) -> int:
     """Writes one consistent state of the namespace; the file appears whole or not at all. Returns the nodes written.
 
-    :raises InvalidInput: an unknown format. StoreFull: the file cannot be written.
+    :raises InvalidInput: an unknown format, or the file is part of a store. StoreFull: the file cannot be written.
     """
     inputs.one_of("format", format, EXPORT_FORMATS)
+    refuse_own(file)
     with workspace.read() as tx:
         return replace_file(file, lambda path: _write(tx, workspace, path, format))
 

@@ -80,6 +80,12 @@ _REPAIR = "run repair() or hybridmem doctor --fix"
 
 KINDS: dict[str, Kind] = {
     # The file
+    "restore": Kind(
+        "warning",
+        True,
+        "restore from a backup that was cut off; the rest was not looked at",
+        "open the store once, or run repair(): that finishes it",
+    ),
     "database": Kind("error", False, "database that cannot be used", _RESTORE),
     "integrity": Kind("error", False, "places where SQLite finds the file damaged", _RESTORE),
     "schema": Kind("warning", True, "older schema; the rest was not looked at", "open the store once, or run repair()"),

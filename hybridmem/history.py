@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybridmem.changes import Change, HistoryEntry
+from hybridmem.feedback import REASONS
 from hybridmem.store import log, tree
 from hybridmem.store.rows import from_micros
 from hybridmem.store.workspace import Workspace
@@ -28,13 +29,16 @@ def history(workspace: Workspace, id: str) -> list[HistoryEntry]:
         revisions = log.revisions(tx, key.id)
     found: list[HistoryEntry] = []
     known: dict[str, Any] = {}
+    version: int | None = None
     for operation in operations:
         values = _values(operation, key.uid, revisions)
         changes = {name: Change(known.get(name), value) for name, value in values.items() if known.get(name) != value}
         known |= values
+        if operation.kind not in (*log.CLAIMS, "use"):  # which leave it as it is
+            version = _version(operation, key.uid)
         found.append(
             HistoryEntry(
-                operation.sequence, operation.kind, operation.agent, operation.at, _version(operation, key.uid), changes
+                operation.sequence, operation.kind, operation.agent, operation.at, version, changes, _reasons(operation)
             )
         )
     return found
@@ -45,7 +49,13 @@ def _sets(operation: Operation, uid: str) -> dict[str, Any]:
     effects = log.effects(operation.kind, operation.node_id, operation.payload)
     if operation.kind in log.MANY:
         return next(values for one, values in effects if one == uid)
-    return effects[0][1]
+    return effects[0][1] if effects else {}  # a claim sets nothing
+
+
+def _reasons(operation: Operation) -> dict[str, Any]:
+    if operation.kind != "feedback":
+        return {}
+    return {name: operation.payload[name] for name in REASONS if name in operation.payload}
 
 
 def _version(operation: Operation, uid: str) -> int | None:

@@ -16,7 +16,8 @@ from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
-from hybridmem.ports import Clock, Embedder, Reranker, Summarizer, SystemClock
+from hybridmem.intake_verbs import IntakeVerbs
+from hybridmem.ports import Clock, Embedder, Extractor, ImportanceEstimator, Reranker, Summarizer, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
@@ -27,12 +28,13 @@ from hybridmem.store.workspace import Workspace
 from hybridmem.summary_verbs import SummaryVerbs
 from hybridmem.types import ImportReport, Namespace, ReembedReport, Stats
 from hybridmem.verbs import TreeVerbs
+from hybridmem.weight_verbs import WeightVerbs
 from hybridmem.write import Parent
 
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, RecoveryVerbs, SummaryVerbs):
+class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, RecoveryVerbs, SummaryVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -48,13 +50,17 @@ class Memory(TreeVerbs, RecoveryVerbs, SummaryVerbs):
         model: Model,
         indexer: Indexer,
         reranker: Callable[[], Reranker] | None = None,
+        importance_estimator: ImportanceEstimator | None = None,
+        extractor: Extractor | None = None,
         summarizer: Summarizer | None = None,
     ) -> None:
         """Not for users: call :meth:`open`."""
-        TreeVerbs.__init__(self, workspace, indexer)
+        TreeVerbs.__init__(self, workspace, indexer, importance_estimator)
+        WeightVerbs.__init__(self, workspace, self._writer)
+        IntakeVerbs.__init__(self, workspace, indexer, self._writer, model, extractor)
         RecoveryVerbs.__init__(self, workspace, indexer)
-        SummaryVerbs.__init__(self, workspace, indexer, summarizer)
-        indexer.chore = self._backups.make_if_due
+        SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
+        indexer.chore = self._do_chores
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         self._closed = False
@@ -69,6 +75,8 @@ class Memory(TreeVerbs, RecoveryVerbs, SummaryVerbs):
         config: str | Path | Mapping[str, Any] | Config | None = None,
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
+        importance_estimator: ImportanceEstimator | None = None,
+        extractor: Extractor | None = None,
         summarizer: Summarizer | None = None,
         clock: Clock | None = None,
         create: bool = True,
@@ -83,6 +91,10 @@ class Memory(TreeVerbs, RecoveryVerbs, SummaryVerbs):
         :param reranker: a reranker of your own (see hybridmem.ports.Reranker): the last stage of every search, and of
             every context with a query; it wins over retrieval.reranker. If it fails on a query, the result is that of
             the stages before, and its warnings say so.
+        :param importance_estimator: one of your own (see hybridmem.ports.ImportanceEstimator), asked for every memory
+            that comes without an importance; it wins over the configuration. If it fails, the default stands.
+        :param extractor: one of your own (see hybridmem.ports.Extractor): what it finds in the turns that are kept by
+            :meth:`observe` is stored beside them; None: explicit words. If it fails, the turns are stored all the same.
         :param summarizer: a summariser of your own for consolidate() (see hybridmem.ports.Summarizer); it wins over
             consolidation.summarizer.
         :param clock: where the time comes from; None: the machine's clock.
@@ -101,6 +113,10 @@ class Memory(TreeVerbs, RecoveryVerbs, SummaryVerbs):
             raise InvalidInput("embedder: must have identity, embed_documents() and embed_query(); see ports.Embedder")
         if reranker is not None and not hasattr(type(reranker), "scores"):
             raise InvalidInput("reranker: must have scores(); see ports.Reranker")
+        if importance_estimator is not None and not hasattr(type(importance_estimator), "importance"):
+            raise InvalidInput("importance_estimator: must have importance(); see ports.ImportanceEstimator")
+        if extractor is not None and not hasattr(type(extractor), "extract"):
+            raise InvalidInput("extractor: must have extract(); see ports.Extractor")
         if summarizer is not None and not hasattr(type(summarizer), "summarize"):
             raise InvalidInput("summarizer: must have summarize(); see ports.Summarizer")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
@@ -118,7 +134,7 @@ class Memory(TreeVerbs, RecoveryVerbs, SummaryVerbs):
             raise
         model = Model(connections, lambda known: choose(known, settings.embedding, embedder))
         indexer = Indexer.configured(connections, model, settings, server)
-        return cls(workspace, model, indexer, ranker, summarizer)
+        return cls(workspace, model, indexer, ranker, importance_estimator, extractor, summarizer)
 
     @property
     def path(self) -> Path:
@@ -245,11 +261,12 @@ class Memory(TreeVerbs, RecoveryVerbs, SummaryVerbs):
             return outbox.waiting(tx, self._workspace.id)
 
     def flush(self, timeout: float | None = None) -> int:
-        """Embeds and indexes what waits, in this thread, and tries again what failed.
+        """Embeds and indexes what waits, in this thread, and tries again what failed; writes the uses that wait.
 
         :param timeout: seconds to work at most; None: until done. :return: how many still wait, e.g. since another
             process owns the index and will do it.
         """
+        self._workspace.flush_uses()
         return self._indexer.drain(timeout, retry=True)
 
     def reembed(
@@ -283,6 +300,7 @@ class Memory(TreeVerbs, RecoveryVerbs, SummaryVerbs):
             return
         try:
             self._closed = True
+            workspace.flush_uses()
             faults.point("close.before_index")
             self._indexer.close(self.config.index.close_wait_seconds)
             faults.point("close.before_session")
@@ -294,6 +312,12 @@ class Memory(TreeVerbs, RecoveryVerbs, SummaryVerbs):
             raise
         finally:
             workspace.connections.close()
+
+    def _do_chores(self, is_stopping: Callable[[], bool]) -> None:
+        """What the thread behind the writes does when nothing waits for its vector."""
+        if self._workspace.uses.is_due:
+            self._workspace.flush_uses()
+        self._backups.make_if_due(is_stopping)
 
     def __enter__(self) -> Memory:
         return self

@@ -261,6 +261,7 @@ class _Packer:
         dropped: dict[int, tuple[str, str]] = {}
         seen: set[str] = set()
         branches: set[tuple[str, ...]] = {()}
+        named: dict[str, str] = {}
         first = True
         for rank, hit in enumerate(hits):
             reason = IN_CHAIN if hit.id in in_chain else REPEATED if hit.id in seen else ""
@@ -269,7 +270,7 @@ class _Packer:
                 reason = NOT_RELEVANT
             item = None
             if not reason and room >= _SMALLEST_ITEM:
-                branch = _branch(hit, titles) if self._order == "tree" else ()
+                branch = _branch(hit, titles, named) if self._order == "tree" else ()
                 item = self._item(rank, hit, branch, room, share, branch not in branches, first=first)
                 first = False
             if item is None:
@@ -365,9 +366,13 @@ def _relevance(hit: Hit) -> float:
     return details.relevance if details.reranked is None else details.reranked
 
 
-def _branch(hit: Hit, chain_titles: Sequence[str]) -> tuple[str, ...]:
-    """The titles of the hit's path that the chain does not show already; "/" for what hangs beside the chain."""
-    path = [title(one) for one in hit.path]
+def _branch(hit: Hit, chain_titles: Sequence[str], named: dict[str, str]) -> tuple[str, ...]:
+    """The titles of the hit's path that the chain does not show already; "/" for what hangs beside the chain.
+
+    ``named`` keeps what :func:`title` has made, since the hits of a deep tree share most of their paths.
+    """
+    named.update((one, title(one)) for one in set(hit.path) - named.keys())
+    path = [named[one] for one in hit.path]
     if not path and chain_titles:
         return ("/",)
     shown = 0

@@ -5,10 +5,10 @@ Shapes: ``n`` texts or vectors, ``d`` dimensions of the embedding model. Vectors
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,66 @@ class Reranker(Protocol):
     def scores(self, query: str, contents: Sequence[str]) -> Sequence[float] | NDArray[np.floating]:
         """(n,) for each content a number in [0, 1], the higher the better; what it says of one does not depend on the
         others.
+        """
+        ...
+
+
+class ImportanceEstimator(Protocol):
+    """Says how much a new memory matters, where the caller has not. Called before the write, outside of every
+    transaction, once for each memory; safe to share between threads.
+    """
+
+    def importance(self, content: str, *, type: str, default: float, novelty: float) -> float:
+        """A number in [0, 1].
+
+        If it raises or gives anything else, ``default`` stands and a warning in the log says so.
+
+        :param type: of the memory; ``default`` is the importance that its type has by the configuration.
+        :param novelty: the share in [0, 1] of its lexical terms that neither the parent nor the memories written last
+            under it have; 1/2 where there is nothing to compare.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One thing that an agent, its user or a tool said or did, out of raw output; see hybridmem.messages.
+
+    ``position`` is the message it is from, counted from 0. ``kind``: ``"turn"`` (somebody spoke), ``"call"`` of a tool
+    (``text`` its arguments), ``"result"`` of one, ``"log"``, ``"thought"`` or ``"other"`` (``text`` what it was).
+    ``role`` and ``speaker`` (a name) may be empty; ``at`` None: no time is given; ``failed``: the tool said so.
+    """
+
+    position: int
+    kind: str
+    role: str
+    text: str
+    speaker: str = ""
+    tool: str = ""
+    at: datetime | None = None
+    failed: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """A memory found in a turn. ``turn`` counts the turns given to the extractor from 0; ``importance`` None: the
+    default."""
+
+    turn: int
+    type: str
+    content: str
+    importance: float | None = None
+
+
+class Extractor(Protocol):
+    """Finds what is worth more than an event in the turns that observe() keeps: decisions, preferences, facts. Called
+    before the write, outside of every transaction, once for each call of observe(); safe to share between threads.
+    """
+
+    def extract(self, turns: Sequence[Turn]) -> Sequence[Extract]:
+        """The memories found. One whose content is all that its turn says gives the turn its type; any other is stored
+        beside its turn. If it raises, the turns are stored as events all the same, with a warning.
         """
         ...
 

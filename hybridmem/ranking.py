@@ -131,7 +131,11 @@ def weigh(pool: Pool, weights: WeightConfig, now: int) -> tuple[Floats, Floats, 
     by_type = weights.half_life_days_by_type
     days = np.array([by_type.get(kind, weights.half_life_days) for kind in kinds], dtype=np.float64)
     age = (now - pool.active_at) / 1e6
-    recency = scoring.recency(age, days[places] * 86_400.0 if len(kinds) else np.zeros(0))
+    half_life = days[places] * 86_400.0 if len(kinds) else np.zeros(0)
+    if weights.curve == "ebbinghaus":
+        recency = scoring.retention(age, scoring.stability(half_life, pool.uses))
+    else:
+        recency = scoring.recency(age, half_life)
     frequency = scoring.frequency(pool.uses)
     coefficients = (weights.importance, weights.recency, weights.confidence, weights.frequency)
     return recency, frequency, scoring.weight(pool.importance, recency, pool.confidence, frequency, coefficients)

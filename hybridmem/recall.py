@@ -72,7 +72,9 @@ class Recall:
     ) -> SearchResult:
         wanted = self._workspace.config.retrieval.k if k is None else inputs.count("k", k)
         moment = None if as_of is None else to_micros(inputs.moment("as_of", as_of))
-        return self._ranked(clean_text("query", query), wanted, scope, filters, trace, moment)
+        found = self._ranked(clean_text("query", query), wanted, scope, filters, trace, moment)
+        self._delivered(found.hits, moment)
+        return found
 
     def context(
         self,
@@ -105,6 +107,7 @@ class Recall:
             dates=settings.dates,
             floor=settings.relevance_floor,
         )
+        self._delivered(packed.shown, moment)
         warnings = found.warnings
         if not packed.shown and not packed.ancestors and (found.hits or len(chain) > 1):
             warnings = (*warnings, f"a token_budget of {budget} has no room for anything; give more")
@@ -128,6 +131,11 @@ class Recall:
         _, _, weight = ranking.weigh(pool, self._workspace.config.weights, self._workspace.now())
         places = pool.positions([key.id for key in keys])
         return {key.uid: float(weight[place]) for key, place in zip(keys, places, strict=True) if place >= 0}
+
+    def _delivered(self, hits: Sequence[Hit], as_of: int | None) -> None:
+        """Counts one use of each, in memory. Looking at the past, or at what is forgotten, is none."""
+        if as_of is None and self._workspace.config.weights.count_uses:
+            self._workspace.uses.count(hit.id for hit in hits if hit.node.state != "forgotten")
 
     # Locate → gather → score → top k
 

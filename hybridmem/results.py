@@ -6,7 +6,7 @@ The conventions are those of :mod:`hybridmem.types`.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hybridmem.types import Format, Node, jsonable
@@ -171,4 +171,107 @@ class Context:
             "shortened": [{"id": id_, "reason": reason} for id_, reason in self.shortened],
             "counter": self.counter,
             "warnings": list(self.warnings),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What observe stored, or would store, of the message at ``position`` (counted from 0)."""
+
+    position: int
+    type: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What observe did not store of the message at ``position`` (counted from 0), why, and how it begins."""
+
+    position: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What observe did with ``messages`` messages, one of which may hold several things or none.
+
+    ``nodes`` are the memories, one for each of ``kept`` and in its order (one with ``created`` False was there already
+    and is confirmed); none after a dry run. ``warnings``: what an extractor did wrong.
+    """
+
+    messages: int
+    kept: tuple[Kept, ...]
+    nodes: tuple[Node, ...]
+    dropped: tuple[Dropped, ...]
+    dry_run: bool
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        data: dict[str, Any] = jsonable(asdict(replace(self, nodes=())))
+        return {**data, "nodes": [node.to_dict() for node in self.nodes]}
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateGroup:
+    """Memories that say the same as ``keep``, the oldest of them; ``likeness`` in [0, 1] is the least to that."""
+
+    keep: Node
+    others: tuple[Node, ...]
+    likeness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lookalikes:
+    """Two memories that read alike and are two: ``differs`` says in what, such as ``"number: 4711 / 4712"``."""
+
+    first: Node
+    second: Node
+    likeness: float
+    differs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicates:
+    """What near_duplicates found: the largest ``groups`` and the most alike ``different`` pairs, up to the limit, of
+    ``groups_found`` and ``different_found``. ``compared`` memories were looked at; ``without_vector`` of them have no
+    vector yet, and are found only if their words are the same: flush() first, to find all."""
+
+    groups: tuple[DuplicateGroup, ...]
+    different: tuple[Lookalikes, ...]
+    groups_found: int
+    different_found: int
+    compared: int
+    without_vector: int
+    threshold: float
+
+    def to_dict(self) -> dict[str, Any]:
+        data: dict[str, Any] = jsonable(asdict(replace(self, groups=(), different=())))
+        data["groups"] = [
+            {"keep": g.keep.to_dict(), "others": [node.to_dict() for node in g.others], "likeness": g.likeness}
+            for g in self.groups
+        ]
+        data["different"] = [
+            {"ids": [d.first.id, d.second.id], "likeness": d.likeness, "differs": list(d.differs)}
+            for d in self.different
+        ]
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What merge_duplicates or unmerge (``operation``) did: the memory that was kept, as it is now, and the ids of the
+    others; ``sequence`` is the entry of the log."""
+
+    operation: str
+    keep: Node
+    ids: tuple[str, ...]
+    sequence: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "operation": self.operation,
+            "keep": self.keep.to_dict(),
+            "ids": list(self.ids),
+            "sequence": self.sequence,
         }

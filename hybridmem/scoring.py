@@ -28,6 +28,15 @@ B = 0.5
 ABSENT = 0.5
 #: Uses after which frequency has reached one half.
 HALF_USES = 3.0
+#: Recalls that make a memory more stable; further ones change nothing.
+MOST_RECALLS = 12.0
+#: Share of the doubt that a confirmation takes away, and of the confidence that a contradiction does. One half: from
+#: the default of 0.7 one contradiction makes it doubtful (0.35), and two confirmations nearly certain (0.93).
+BELIEF_STEP = 0.5
+#: Share of the way to 1 (or 0) that one feedback moves importance. A tenth: about seven alike take it half of the way,
+#: so that one mistake does little. It is the learning rate of Rescorla and Wagner (1972, "A theory of Pavlovian
+#: conditioning"), for which 0.1 is customary.
+IMPORTANCE_STEP = 0.1
 #: Levels that a subtree's score reaches down and a hit's vote reaches up; beyond them the decay leaves nothing.
 MAX_LEVELS = 8
 #: A float32 vector that is shorter has no direction: it is what rounding leaves of nothing.
@@ -44,6 +53,24 @@ VOTERS = 20
 def recency(age_seconds: Floats, half_life_seconds: Floats) -> Floats:
     """``exp(-ln 2 · age / half_life)``: 1 now, 1/2 after one half-life. A negative age (the future) counts as 0."""
     return np.exp2(-np.maximum(age_seconds, 0.0) / half_life_seconds)
+
+
+def stability(half_life_seconds: Floats, uses: NDArray[np.generic]) -> Floats:
+    """In seconds: ``half_life / ln 2 · (1 + min(uses, 12))``. Each recall adds as much again as there was at first.
+
+    So does MemoryBank (Zhong et al. 2023, "MemoryBank: Enhancing Large Language Models with Long-Term Memory"), which
+    begins at 1 and adds 1 per recall, without a unit; here the unit is that of the half-life of the type, so that what
+    was never recalled fades as by :func:`recency`. Bounded, since what is delivered by mistake over and over would
+    never fade else: 12 recalls make a year of a month.
+    """
+    counted = np.minimum(np.asarray(uses, dtype=np.float64), MOST_RECALLS)
+    return np.asarray(half_life_seconds / np.log(2.0) * (1.0 + counted), dtype=np.float64)
+
+
+def retention(age_seconds: Floats, stability_seconds: Floats) -> Floats:
+    """``exp(-age / stability)`` (Ebbinghaus 1885, in the form that MemoryBank uses): 1 now, 1/e after one stability.
+    A negative age (the future) counts as 0."""
+    return np.asarray(np.exp(-np.maximum(age_seconds, 0.0) / stability_seconds), dtype=np.float64)
 
 
 def frequency(uses: NDArray[np.generic]) -> Floats:
@@ -63,6 +90,29 @@ def weight(
     parts = (importance, recency, confidence, frequency)
     total = sum(c * part for c, part in zip(coefficients, parts, strict=True))
     return np.asarray(total / sum(coefficients), dtype=np.float64)
+
+
+# Feedback: each takes and gives one number in [0, 1], never beyond the ends, however often it is applied
+
+
+def confirmed(confidence: float) -> float:
+    """``1 - (1 - confidence) / 2``: half of the doubt goes."""
+    return 1.0 - (1.0 - confidence) * (1.0 - BELIEF_STEP)
+
+
+def contradicted(confidence: float) -> float:
+    """``confidence / 2``: half of the confidence goes."""
+    return confidence * (1.0 - BELIEF_STEP)
+
+
+def helped(importance: float) -> float:
+    """``importance + 0.1 · (1 - importance)`` (Rescorla and Wagner 1972): a step towards 1."""
+    return 1.0 - (1.0 - importance) * (1.0 - IMPORTANCE_STEP)
+
+
+def misled(importance: float) -> float:
+    """``importance - 0.1 · importance`` (Rescorla and Wagner 1972): a step towards 0."""
+    return importance * (1.0 - IMPORTANCE_STEP)
 
 
 # Relevance

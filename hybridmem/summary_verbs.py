@@ -19,11 +19,18 @@ from hybridmem.write import Writer
 class SummaryVerbs:
     """See :class:`hybridmem.Memory`."""
 
-    def __init__(self, workspace: Workspace, indexer: Indexer, summarizer: Summarizer | None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        indexer: Indexer,
+        writer: Writer,
+        claims: Claims,
+        summarizer: Summarizer | None,
+    ) -> None:
         self._workspace = workspace
         self._indexer = indexer
         self._summarizer = summarizer
-        self._consolidation = Consolidation(workspace, Writer(workspace), Claims(workspace), self._summarizer_in_use)
+        self._consolidation = Consolidation(workspace, writer, claims, self._summarizer_in_use)
 
     def consolidate(
         self,

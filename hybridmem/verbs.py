@@ -13,6 +13,7 @@ from hybridmem.claims import Claims
 from hybridmem.earlier import Earlier
 from hybridmem.forget import Forgetting
 from hybridmem.indexing import Indexer
+from hybridmem.ports import ImportanceEstimator
 from hybridmem.store import tree
 from hybridmem.store.workspace import Workspace
 from hybridmem.tasks import Tasks
@@ -25,10 +26,10 @@ T = TypeVar("T")
 class TreeVerbs:
     """See :class:`hybridmem.Memory`."""
 
-    def __init__(self, workspace: Workspace, indexer: Indexer) -> None:
+    def __init__(self, workspace: Workspace, indexer: Indexer, estimator: ImportanceEstimator | None = None) -> None:
         self._workspace = workspace
         self._indexer = indexer
-        self._writer = Writer(workspace)
+        self._writer = Writer(workspace, estimator)
         self._claims = Claims(workspace)
         self._tasks = Tasks(workspace, self._writer, self._claims)
         self._earlier = Earlier(workspace)
@@ -114,7 +115,8 @@ class TreeVerbs:
         :param type: event, fact, preference, decision, note, summary, or any lower-case word. Tasks: start_task().
         :param parent: where it hangs: a node, an id, ``"task"`` (the active task, else the root), ``"decision"`` (the
             last decision under the active task), ``"node"`` (the active node) or ``"root"``.
-        :param importance: in [0, 1]; None: the default of its type (weights.default_importance).
+        :param importance: in [0, 1]; None: what the estimator says (weights.importance_estimator), or
+            the default of its type.
         :param confidence: in [0, 1]; None: weights.default_confidence.
         :param metadata: JSON values under text keys.
         :param occurred_at: when it happened, a datetime (naive means UTC) or ISO 8601 text; None: now.
@@ -268,6 +270,7 @@ class TreeVerbs:
         :param status: ``"open"`` (also opens a finished task again) or ``"paused"``.
         :param token: that of the claim, where it was made by another run (see :meth:`claim_task`).
         :raises NotFound: there is no active task, or no such node. TaskClaimed: another run has claimed it.
+            InvalidInput: the token is of a claim that is over.
         """
         return self._written(self._tasks.update(id, title=title, next_step=next_step, status=status, token=token))
 
@@ -279,7 +282,7 @@ class TreeVerbs:
         :param status: ``"done"`` or ``"failed"``.
         :param outcome: kept as an event under the task.
         :param token: that of the claim, where it was made by another run (see :meth:`claim_task`).
-        :raises TaskClaimed: another run has claimed it.
+        :raises TaskClaimed: another run has claimed it. InvalidInput: the token is of a claim that is over.
         """
         return self._written(self._tasks.finish(id, status=status, outcome=outcome, token=token))
 
@@ -292,9 +295,11 @@ class TreeVerbs:
 
         :param seconds: how long it lasts, in (0, 86,400].
         :param token: that of the claim, to go on with one that another run has made.
-        :param outlives: False: it ends with this run, closed or killed. True: by time alone.
+        :param outlives: False: it ends with this run, closed or killed. True: by time alone. A clock that is set back
+            by more than a day ends both.
         :return: the claim with its fencing token, which is higher than that of any claim before in this store.
-        :raises TaskClaimed: another run has claimed it. :raises InvalidInput: it is finished, or no task.
+        :raises TaskClaimed: another run has claimed it. :raises InvalidInput: it is finished, or no task; or the token
+            is of a claim that is over, after which others may have had the task.
         """
         return self._claims.claim(id, seconds=seconds, token=token, outlives=outlives)
 

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hybridmem import faults, inputs
+from hybridmem import faults, inputs, scoring
 from hybridmem.errors import InvalidInput, NotFound
+from hybridmem.estimating import Estimating, chosen
+from hybridmem.ports import ImportanceEstimator
 from hybridmem.speakers import speaker
 from hybridmem.store import lexical, outbox, points, tree
 from hybridmem.store.rows import Key, new_uid, to_micros
@@ -33,7 +35,8 @@ Parent = Node | str | int
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A checked node that is not stored yet. ``parent`` as an int is the position of an earlier item of the batch."""
+    """A checked node that is not stored yet. ``parent`` as an int is the position of an earlier item of the batch.
+    ``estimate``: nobody has said how important it is, so that an estimator may."""
 
     content: str
     structured: bool
@@ -44,6 +47,7 @@ class Draft:
     metadata: dict[str, Any]
     created_at: int | None
     uid: str | None
+    estimate: bool
 
 
 _ITEM_KEYS = ("content", "type", "parent", "importance", "confidence", "metadata", "occurred_at", "id")
@@ -52,8 +56,9 @@ _ITEM_KEYS = ("content", "type", "parent", "importance", "confidence", "metadata
 class Writer:
     """The write verbs of one workspace; see :class:`hybridmem.Memory` for what each promises."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, estimator: ImportanceEstimator | None = None) -> None:
         self._workspace = workspace
+        self._estimating = Estimating(workspace, chosen(workspace.config.weights, estimator))
 
     def add(self, content: Any, **given: Any) -> Node:
         draft = self.draft(content, **given)
@@ -61,9 +66,9 @@ class Writer:
             raise InvalidInput(
                 f"parent: must be a node, an id, or one of {', '.join(PARENT_WORDS)}, not {draft.parent!r}"
             )
-        draft = _plain(draft)
+        drafts = self._estimating.filled([_plain(draft)], self.parent_key)
         with self._workspace.write() as tx:
-            return self._store(tx, [draft])[0]
+            return self._store(tx, drafts)[0]
 
     def add_many(self, items: Iterable[Mapping[str, Any]]) -> list[Node]:
         if not isinstance(items, Iterable):
@@ -71,6 +76,7 @@ class Writer:
         drafts = [self._draft(position, item) for position, item in enumerate(items)]
         if not drafts:
             return []
+        drafts = self._estimating.filled(drafts, self.parent_key)
         with self._workspace.write() as tx:
             return self._store(tx, drafts)
 
@@ -93,7 +99,7 @@ class Writer:
         if confidence is not None:
             columns["confidence"] = inputs.unit("confidence", confidence)
         if type is not None:
-            columns["type"] = _plain_type(type)
+            columns["type"] = plain_type(type)
         text = inputs.content(content) if content is not None else None
         changes = inputs.metadata(metadata)
         with self._workspace.write() as tx:
@@ -143,6 +149,7 @@ class Writer:
         weights = self._workspace.config.weights
         text, structured = inputs.content(content)
         kind = inputs.node_type(type)
+        estimate = importance is None
         if importance is None:
             importance = weights.default_importance.get(kind, weights.other_importance)
         if confidence is None:
@@ -157,6 +164,7 @@ class Writer:
             metadata=inputs.metadata(metadata),
             created_at=None if occurred_at is None else to_micros(inputs.moment("occurred_at", occurred_at)),
             uid=None if id is None else inputs.name("id", id),
+            estimate=estimate,
         )
 
     def insert(
@@ -221,10 +229,13 @@ class Writer:
         return key
 
     def changed(self, tx: sqlite3.Connection, key: Key, kind: str, payload: dict[str, Any], **columns: Any) -> None:
-        """Sets columns of a node and does what follows every change: version, activity, log, checkpoint."""
+        """Sets columns of a node and does what follows every change: version, activity, log, checkpoint.
+
+        :param payload: what the log says of it; an ``active_at`` in it is when the node was active, else that is now.
+        """
         now = self._workspace.now()
         tree.change(tx, key, now, **columns)
-        tree.touch(tx, {key.path: now})
+        tree.touch(tx, {key.path: payload.get("active_at", now)})
         self._workspace.record(tx, kind, key.uid, {"version": key.version + 1, **payload})
         self._workspace.checkpoint_if_due(tx)
 
@@ -267,6 +278,17 @@ class Writer:
             words = ", ".join(PARENT_WORDS)
             raise NotFound(f"parent: there is no node {parent!r} in this namespace; accepted are ids, and {words}")
         return found
+
+    def confirm(self, tx: sqlite3.Connection, key: Key, occurred_at: int | None = None) -> None:
+        """An exact repeat: the existing node is used once more and half of the doubt about it goes. When it happened is
+        in the log, since the node was active then, and keeps its own time."""
+        node = tree.node(tx, key)
+        columns = {"confidence": scoring.confirmed(node.confidence), "uses": node.uses + 1}
+        tree.change(tx, key, self._workspace.now(), **columns)
+        payload = {"version": key.version + 1, **columns, "active": self._point_at(tx, key)}
+        if occurred_at is not None:
+            payload["occurred_at"] = occurred_at
+        self._workspace.record(tx, "confirm", key.uid, payload)
 
     def rename(self, tx: sqlite3.Connection, key: Key, content: str) -> int:
         """Gives a task another title; returns the revision's id."""
@@ -311,17 +333,9 @@ class Writer:
         if draft.type in MERGED_TYPES and draft.uid is None:
             same = tree.repeat(tx, parent, draft.type, draft.content, draft.structured)
             if same is not None:
-                self._confirm(tx, same)
+                self.confirm(tx, same, draft.created_at)
                 return same, True
         return self.insert(tx, draft, parent, activate=True), False
-
-    def _confirm(self, tx: sqlite3.Connection, key: Key) -> None:
-        """An exact repeat: the existing node is used once more and half of the doubt about it goes."""
-        node = tree.node(tx, key)
-        columns = {"confidence": 1.0 - (1.0 - node.confidence) / 2.0, "uses": node.uses + 1}
-        tree.change(tx, key, self._workspace.now(), **columns)
-        payload = {"version": key.version + 1, **columns, "active": self._point_at(tx, key)}
-        self._workspace.record(tx, "confirm", key.uid, payload)
 
     def _point_at(self, tx: sqlite3.Connection, key: Key) -> dict[str, list[str | None]]:
         """Makes a node the active one, under the task that is active already; returns what the log is to say of it."""
@@ -332,15 +346,14 @@ class Writer:
         """A new revision with the given content and the merged metadata; whatever is not given stays."""
         node = tree.node(tx, key)
         content, structured = text if text is not None else (node.content, node.structured)
-        metadata = {name: value for name, value in {**node.metadata, **changes}.items() if value is not None}
-        kept_none = {name: None for name, value in node.metadata.items() if value is None and name not in changes}
+        metadata = merged(node.metadata, changes)
         found = terms(content)
         revision = tree.revise(
             tx,
             key,
             content=content,
             structured=structured,
-            metadata={**metadata, **kept_none},
+            metadata=metadata,
             terms=len(found),
             speaker=speaker(content, metadata),
         )
@@ -355,6 +368,11 @@ class Writer:
         return revision
 
 
+def merged(metadata: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata with changes: a value of None takes its name away, if it is among the changes."""
+    return {name: value for name, value in {**metadata, **changes}.items() if value is not None or name not in changes}
+
+
 def refuse_forgotten(field: str, key: Key) -> Key:
     """The key itself. :raises InvalidInput: the node is forgotten: nobody would find what is written to it or there."""
     if key.state == "forgotten":
@@ -364,13 +382,13 @@ def refuse_forgotten(field: str, key: Key) -> Key:
 
 def _plain(draft: Draft) -> Draft:
     """A draft that add and add_many accept."""
-    _plain_type(draft.type)
+    plain_type(draft.type)
     if draft.uid in RESERVED_IDS:
         raise InvalidInput(f"id: {draft.uid!r} means something else where ids are given; choose another")
     return draft
 
 
-def _plain_type(value: Any) -> str:
+def plain_type(value: Any) -> str:
     """A type that add and update accept: tasks have verbs of their own, and a root is made with its namespace."""
     found = inputs.node_type(value)
     if found == TASK_TYPE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
@@ -14,9 +15,13 @@ import hypothesis
 import numpy
 import pytest
 from chroma_server import ChromaServer
+from damages import make
 
+from eval.embedding import SharedEmbedder
 from hybridmem import Memory
+from hybridmem.embed.bundled import BundledEmbedder
 from hybridmem.embed.hashing import HashingEmbedder
+from hybridmem.errors import EmbeddingUnavailable
 from hybridmem.ports import Clock, Embedder, Reranker, Summarizer
 
 #: Every table whose rows are the state of a store; ``lexical`` is the index of the terms.
@@ -59,6 +64,17 @@ def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaSe
         yield server
 
 
+@pytest.fixture(scope="session")
+def bundled() -> SharedEmbedder:
+    """The bundled model; every text is embedded once for all tests that use it."""
+    embedder = BundledEmbedder()
+    try:
+        embedder.embed_query("能用吗 does it load")
+    except EmbeddingUnavailable as error:
+        pytest.skip(f"the bundled model cannot be loaded: {error}")
+    return SharedEmbedder(embedder)
+
+
 @pytest.fixture
 def clock() -> SteerableClock:
     return SteerableClock()
@@ -68,6 +84,7 @@ def configured(sections: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration that does nothing behind the back of a test."""
     found = {name: dict(section) for name, section in sections.items()}
     found.setdefault("index", {}).setdefault("background", False)
+    found.setdefault("weights", {}).setdefault("count_uses", False)
     return found
 
 
@@ -83,6 +100,8 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
         agent: str = "default",
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
+        importance_estimator: Any = None,
+        extractor: Any = None,
         summarizer: Summarizer | None = None,
         clock: Clock = clock,
         **sections: Any,
@@ -94,6 +113,8 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
             config=configured(sections),
             embedder=embedder or HashingEmbedder(),
             reranker=reranker,
+            importance_estimator=importance_estimator,
+            extractor=extractor,
             summarizer=summarizer,
             clock=clock,
         )
@@ -131,3 +152,22 @@ def refused() -> Callable[..., contextlib.AbstractContextManager[None]]:
         assert memory.get(after.id) == after
 
     return check
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The store of damages.make() and the ids of what is in it, made once; not to be written to."""
+    store = tmp_path_factory.mktemp("made") / "store"
+    return store, make(store)
+
+
+@pytest.fixture
+def store(made: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
+    """A copy of it to damage."""
+    return Path(shutil.copytree(made[0], tmp_path / "store"))
+
+
+@pytest.fixture
+def ids(made: tuple[Path, dict[str, str]]) -> dict[str, str]:
+    """Which ids its memories have."""
+    return made[1]

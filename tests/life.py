@@ -22,7 +22,8 @@ TEXTS = (
 )  # fmt: skip
 VERBS = (
     "add", "add_many", "repeat", "past", "update", "rewrite", "tag", "pin", "move", "start", "switch", "plan",
-    "finish", "checkpoint", "forget", "bring_back", "archive", "unarchive", "wait",
+    "finish", "claim", "release", "checkpoint", "forget", "bring_back", "archive", "unarchive", "wait",
+    "supersede", "feedback", "use", "read",
 )  # fmt: skip
 
 
@@ -72,7 +73,8 @@ class Life:
         self.memory.add_many([{"content": TEXTS[a % 8]}, {"content": {"n": b}, "parent": 0}, {"content": TEXTS[c % 8]}])
 
     def repeat(self, a: int, b: int, c: int) -> None:
-        self.memory.add(TEXTS[a % 2], type="fact", parent="root")
+        when = [None, None, f"2026-0{1 + c % 6}-03", "2026-12-03"][b % 4]
+        self.memory.add(TEXTS[a % 2], type="fact", parent="root", occurred_at=when)
 
     def past(self, a: int, b: int, c: int) -> None:
         self.memory.add(TEXTS[a % 8], occurred_at=f"2026-0{1 + b % 6}-03", parent=self.place(c))
@@ -111,6 +113,36 @@ class Life:
     def finish(self, a: int, b: int, c: int) -> None:
         id = None if a % 2 else self.node(a, "task").id
         self.memory.finish_task(id, status=["done", "failed"][b % 2], outcome=[None, TEXTS[c % 8]][c % 2])
+
+    def supersede(self, a: int, b: int, c: int) -> None:
+        types = (None, "fact", "note")
+        self.memory.supersede(self.node(a).id, TEXTS[b % 8], type=types[c % 3], confidence=[None, c / 40][c % 2])
+
+    def feedback(self, a: int, b: int, c: int) -> None:
+        said = (None, True, False)
+        reason = self.node(c).id if c % 2 else None
+        self.memory.feedback(
+            self.node(a).id, helpful=said[b % 3], confirmed=None if reason else said[c % 3], confirmed_by=reason,
+            importance=[None, b / 40][b % 2], note=[None, TEXTS[c % 8]][b % 2],
+        )  # fmt: skip
+
+    def use(self, a: int, b: int, c: int) -> None:
+        """Delivered, and written with whatever this handle writes next."""
+        self.memory._workspace.uses.count([self.node(a).id, self.node(b).id])
+
+    def read(self, a: int, b: int, c: int) -> None:
+        self.use(a, b, c)
+        self.memory._workspace.flush_uses()
+
+    def claim(self, a: int, b: int, c: int) -> None:
+        self.memory.claim_task(self.node(a, "task").id, seconds=[1, 3600][b % 2], outlives=c % 2 == 0)
+
+    def release(self, a: int, b: int, c: int) -> None:
+        self.memory.release_task(self.node(a, "task").id)
+
+    def back(self, a: int, b: int, c: int) -> None:
+        """The clock is set back. Not among VERBS: a time means two moments then."""
+        self.clock.advance(seconds=-[1, 100, 7200][a % 3])
 
     def checkpoint(self, a: int, b: int, c: int) -> None:
         self.memory.checkpoint(["a", "b", None][a % 3])

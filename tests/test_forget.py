@@ -9,31 +9,18 @@ from typing import Any
 
 import pytest
 from crash.helpers import QUIET, chroma_vectors
+from forgetting import HIDING, make_branch, states
 
 from hybridmem import InvalidInput, Memory, NotFound, StateChange
 from hybridmem.embed.hashing import HashingEmbedder
 from hybridmem.ports import Vectors
 
 OpenMemory = Callable[..., Memory]
-HIDING = (("forget", "restore_forgotten", "forgotten"), ("archive", "unarchive", "archived"))
 
 
 @pytest.fixture
 def branch(memory: OpenMemory) -> Memory:
-    """A finished task with a note that has two leaves; the agent is at work elsewhere."""
-    m = memory()
-    task = m.start_task("报销 claim")
-    note = m.add("材料 papers", id="note")
-    m.add("发票 invoice", type="fact", parent=note, id="invoice")
-    m.add("收据 receipt", parent=note, id="receipt")
-    m.finish_task(task.id)
-    m.move("note", "root")
-    m.start_task("别处 elsewhere")
-    return m
-
-
-def states(m: Memory) -> dict[str, str]:
-    return {node.id: node.state for node in m.walk() if node.type not in ("root", "task")}
+    return make_branch(memory())
 
 
 class TestWhatGoes:
@@ -126,104 +113,6 @@ class TestWhatGoes:
         with memory() as second:
             second.forget("note", subtree=True, dry_run=True)
         assert rows(branch) == before
-
-
-class TestWhatIsProtected:
-    """Each is refused by name with the way out, which works; a dry run says the same; and nothing has changed."""
-
-    def refuse(self, m: Memory, verb: str, id: str, said: str, refused: Any) -> None:
-        with pytest.raises(InvalidInput, match=said):
-            getattr(m, verb)(id, subtree=True, dry_run=True)
-        with refused(m, InvalidInput, said):
-            getattr(m, verb)(id, subtree=True)
-
-    @pytest.mark.parametrize("verb", ["forget", "archive"])
-    def test_the_root(self, branch: Memory, verb: str, refused: Any) -> None:
-        self.refuse(branch, verb, branch.root().id, "id: the root of a namespace cannot be", refused)
-
-    def test_what_is_pinned_which_may_be_archived(self, branch: Memory, refused: Any) -> None:
-        branch.pin("receipt")
-        self.refuse(branch, "forget", "receipt", r"'receipt' is pinned; call pin\('receipt', False\) first", refused)
-        self.refuse(branch, "forget", "note", "'receipt' is pinned", refused)
-        assert branch.archive("note").ids == ("note", "invoice", "receipt")
-        self.refuse(branch, "forget", "note", "'receipt' is pinned", refused)
-        branch.pin("receipt", False)
-        assert len(branch.forget("note", subtree=True).ids) == 3
-
-    @pytest.mark.parametrize("verb", ["forget", "archive"])
-    @pytest.mark.parametrize("status", ["open", "paused"])
-    def test_a_task_that_is_not_finished(self, branch: Memory, verb: str, status: str, refused: Any) -> None:
-        elsewhere = branch.active_task()
-        assert elsewhere is not None
-        task = branch.start_task("付款 payment", parent="note")
-        branch.switch_task(elsewhere.id)
-        branch.update_task(task.id, status=status)
-        said = rf"'{task.id}' is a task that is not finished \({status}\); call finish_task\('{task.id}'\) first"
-        self.refuse(branch, verb, task.id, said, refused)
-        self.refuse(branch, verb, "note", said, refused)
-        branch.finish_task(task.id)
-        assert task.id in getattr(branch, verb)("note", subtree=True).ids
-
-    @pytest.mark.parametrize("verb", ["forget", "archive"])
-    def test_where_any_agent_is_at_work(
-        self, branch: Memory, memory: OpenMemory, verb: str, refused: Any, clock: Any
-    ) -> None:
-        other = memory(agent="机器人 B")
-        task = other.start_task("付款 payment", parent="note")
-        branch.finish_task(task.id)  # by somebody else: it is still where the other agent is
-        self.refuse(branch, verb, task.id, f"'{task.id}' is the active task of agent '机器人 B'", refused)
-        self.refuse(branch, verb, "note", "'note' encloses where agent '机器人 B' is at work", refused)
-        elsewhere = other.start_task("另一件 another")
-        written = other.add("写在这里 written here", parent="receipt")
-        self.refuse(branch, verb, "receipt", "'receipt' encloses where agent '机器人 B' is at work", refused)
-        self.refuse(branch, verb, "note", "'note' encloses where agent '机器人 B'", refused)
-        other.switch_task(elsewhere.id)
-        assert written.id in getattr(branch, verb)("note", subtree=True).ids
-
-    @pytest.mark.parametrize(("hide", "back", "state"), HIDING)
-    def test_what_an_agent_wrote_last_may_go_and_it_stands_above_then(
-        self, branch: Memory, memory: OpenMemory, hide: str, back: str, state: str
-    ) -> None:
-        other = memory(agent="机器人 B")
-        other.start_task("另一件 another")
-        last = other.add("写错了 a mistake", parent="receipt")
-        getattr(branch, hide)(last.id)
-        assert branch.operations()[-1].payload["active"] == {"机器人 B": [other.active_task().id, "receipt"]}  # type: ignore[union-attr]
-        assert other.resume().active_node == branch.get("receipt")
-        assert other.resume().active_task == other.active_task()
-        assert other.add("下一条 the next", parent="node").parent_id == "receipt"
-        getattr(branch, back)(last.id)
-        assert other.resume().active_node.content == "下一条 the next"  # type: ignore[union-attr]
-
-    def test_nothing_is_written_to_what_is_forgotten_or_below_it(self, branch: Memory, refused: Any) -> None:
-        old = branch.tasks(["done"])[0]
-        branch.forget(old.id)
-        branch.forget("note", subtree=True)
-        for call in (
-            lambda: branch.add("新的 new", parent="note"),
-            lambda: branch.add("新的 new", parent=branch.get("invoice")),
-            lambda: branch.add_many([{"content": "好 fine"}, {"content": "新的 new", "parent": "note"}]),
-            lambda: branch.start_task("任务 task", parent="note"),
-            lambda: branch.update("note", importance=1.0),
-            lambda: branch.move("note", "root"),
-            lambda: branch.move(branch.active_task(), "note"),  # type: ignore[arg-type]
-            lambda: branch.pin("note"),
-            lambda: branch.switch_task(old.id),
-            lambda: branch.update_task(old.id, status="open"),
-        ):
-            with refused(branch, InvalidInput, r"is forgotten; call restore_forgotten\('\w+'\) first|must be the text"):
-                call()
-
-    def test_an_import_puts_nothing_below_what_is_forgotten(self, branch: Memory, tmp_path: Path, refused: Any) -> None:
-        branch.export(tmp_path / "all.jsonl")
-        branch.forget("note", subtree=True)
-        assert branch.import_(tmp_path / "all.jsonl").added == 0
-        assert states(branch)["note"] == "forgotten", "what is there already is skipped, as it is"
-        line = {"kind": "node", "id": "新", "parent_id": "note", "type": "note", "content": "新的 new"}
-        with (tmp_path / "all.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        with refused(branch, InvalidInput, r"parent_id: 'note' is forgotten; call restore_forgotten\('note'\) first"):
-            branch.import_(tmp_path / "all.jsonl")
 
 
 class TestWhatComesBack:
@@ -478,37 +367,3 @@ class TestCounts:
         assert stats.by_state == {"live": 3, "archived": 1, "forgotten": 1}
         assert stats.open_tasks == 1
         assert branch.checkpoint().nodes == 5
-
-
-class TestScale:
-    def test_a_node_with_12000_children(self, memory: OpenMemory) -> None:
-        m = memory()
-        top = m.add("宽 wide", id="wide").id
-        m.add_many({"content": f"第{number}条 item", "parent": top} for number in range(12_000))
-        m.start_task("别处 elsewhere")
-        before = len(m.operations())
-        for hide, back, state in HIDING:
-            assert len(getattr(m, hide)(top, subtree=True).ids) == 12_001
-            assert m.children(top, limit=1) == []
-            assert m.stats().by_state[state] == 12_001
-            assert m.search("第11999条 item", 5, types=["note"]).hits == ()
-            assert len(getattr(m, back)(top, subtree=True).ids) == 12_001
-        assert len(m.operations(before)) == 4
-        assert m.children(top, offset=11_999)[0].content == "第11999条 item"
-
-    def test_a_chain_of_5000(self, memory: OpenMemory) -> None:
-        m = memory()
-        items: list[dict[str, Any]] = [{"content": "链 chain 0", "id": "0"}]
-        items += [{"content": f"链 chain {n}", "id": str(n), "parent": n - 1} for n in range(1, 5_000)]
-        m.add_many(items)
-        m.start_task("别处 elsewhere")
-        for hide, back, state in HIDING:
-            assert getattr(m, hide)("0", subtree=True).ids == tuple(str(n) for n in range(5_000))
-            assert m.get("4999").state == state
-            assert len(getattr(m, back)("0", subtree=True).ids) == 5_000
-        m.forget("2500", subtree=True)
-        with pytest.raises(InvalidInput, match="'4999' hangs below '2500'"):
-            m.restore_forgotten("4999")
-        m.forget("2499")
-        assert [len(m.restore_forgotten(str(n)).ids) for n in range(2_499, 2_600)] == [1] * 101
-        assert m.children("2599") == []

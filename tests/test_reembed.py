@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,90 +12,17 @@ import numpy as np
 import pytest
 from chroma_server import ChromaServer
 from crash.helpers import Child, said
-from verified import assert_verified
+from reembedding import SEARCHED, TEXTS, Turned, check, fill, interrupt_at, vectors
 
-from hybridmem import EmbeddingMismatch, EmbeddingUnavailable, HybridMemError, InvalidInput, Memory
+from hybridmem import EmbeddingMismatch, EmbeddingUnavailable, InvalidInput, Memory
 from hybridmem.config import EmbeddingConfig
 from hybridmem.embed.hashing import HashingEmbedder
 from hybridmem.embed.model import choose
 from hybridmem.index.projection import DIRECTORY
-from hybridmem.pieces import pieces
-from hybridmem.ports import EmbedderIdentity, Vectors
-from hybridmem.store import models
+from hybridmem.ports import EmbedderIdentity
 from hybridmem.store.rebuild import rebuild
 
 OpenMemory = Callable[..., Memory]
-TEXTS = (
-    "财务退回第{0}号报销单，原因是发票信息不清晰",
-    "order {0} was shipped late and the customer asks for a refund",
-    "数据库 migration {0} 停机窗口是 Saturday 凌晨",
-)
-RULE = EmbeddingConfig()
-SEARCHED = {"exact_limit": 0, "batch_size": 7}
-
-
-class Turned:
-    """The hashing embedder's vectors, mirrored by a fixed permutation: another model of the same width."""
-
-    def __init__(self, dimension: int = 32, name: str = "turned", seed: int = 7) -> None:
-        self._inner = HashingEmbedder(dimension)
-        self._order = np.random.default_rng(seed).permutation(dimension)
-        self._identity = EmbedderIdentity("tests", name, "1", dimension)
-        self.calls = 0
-        #: Called before every batch.
-        self.hook: Callable[[Sequence[str]], None] = lambda texts: None
-
-    @property
-    def identity(self) -> EmbedderIdentity:
-        return self._identity
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        self.calls += 1
-        self.hook(texts)
-        return -self._inner.embed_documents(texts)[:, self._order]
-
-    def embed_query(self, text: str) -> Vectors:
-        return -self._inner.embed_query(text)[self._order]
-
-
-def fill(memory: Memory, count: int = 60) -> None:
-    memory.add_many([{"content": TEXTS[one % 3].format(one), "id": f"n{one}", "type": "event"} for one in range(count)])
-    memory.add("很长的内容 a long content。" * 120, id="long")
-    assert memory.flush() == 0
-
-
-def vectors(memory: Memory) -> dict[str, Any]:
-    """uid → (p, d), as SQLite has them."""
-    with closing(sqlite3.connect(memory.path / "tree.db")) as database:
-        rows = database.execute(
-            """SELECT n.uid, e.vector FROM embedding e JOIN node n ON n.id = e.node_id
-            WHERE n.namespace_id = ? AND n.state = 'live' ORDER BY n.id, e.piece""",
-            (memory._workspace.id,),
-        ).fetchall()
-    found: dict[str, list[Any]] = {}
-    for uid, vector in rows:
-        found.setdefault(uid, []).append(np.frombuffer(vector, dtype="<f4"))
-    return found
-
-
-def check(memory: Memory, embedder: Any, *, has_begun: bool = False) -> None:
-    """Every live content has the vectors of this model, in SQLite and in the index, and nothing else is there, but for
-    those of a change that ``has_begun``."""
-    assert memory.pending() == 0
-    held = vectors(memory)
-    nodes = {node.id: node for node in memory.walk() if node.parent_id is not None and node.state == "live"}
-    assert set(held) == set(nodes)
-    for id, node in nodes.items():
-        expected = embedder.embed_documents(pieces(node.content, RULE.piece_tokens, RULE.piece_overlap))
-        np.testing.assert_allclose(np.stack(held[id]), expected, atol=1e-6)
-    some = next(iter(nodes.values()))
-    found = memory._indexer.query(memory._workspace.id, embedder.embed_query(some.content), 1)
-    with memory._workspace.read() as tx:
-        assert tx.execute("SELECT uid FROM node WHERE id = ?", (found[0],)).fetchone()[0] == some.id
-        assert bool(tx.execute("SELECT count(*) FROM embedding_next").fetchone()[0]) == has_begun
-    assert memory.search(some.content, k=3)[0].score_details.vector is not None
-    assert memory.search(some.content, k=3).warnings == ()
-    assert_verified(memory)
 
 
 @pytest.mark.parametrize("new", [HashingEmbedder(48), Turned(32)], ids=["another width", "the same width"])
@@ -301,181 +226,6 @@ class TestCutOff:
         with memory(embedder=HashingEmbedder(32)) as back:
             assert back.reembed().embedded == 0
             check(back, HashingEmbedder(32))
-
-
-def interrupt_at(wanted: int) -> Callable[[int, int], None]:
-    def progress(done: int, total: int) -> None:
-        if done >= wanted:
-            raise KeyboardInterrupt
-
-    return progress
-
-
-class TestMeanwhile:
-    def test_what_is_written_during_the_change_is_not_left_behind(
-        self, memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        old, new = HashingEmbedder(32), Turned(32)
-        other = memory(embedder=old, agent="other", index=SEARCHED)
-        fill(other)
-        written: list[str] = []
-
-        def write(texts: Sequence[str]) -> None:
-            if len(written) < 8 and new.calls > 5:
-                number = len(written)
-                written.append(other.add(f"其间写的第{number}条 written meanwhile").id)
-                other.update(f"n{number}", content=f"其间改的第{number}条 changed meanwhile")
-                other.update(f"n{50 + number}", metadata={"其间": number})
-                assert other.search("written meanwhile", k=1)[0].score_details.vector is not None
-
-        changed = memory(embedder=new, index=SEARCHED)
-        new.hook = write
-        at_switch: list[tuple[int, int]] = []
-        switch = models.switch
-
-        def noted(tx: Any, failed: Any) -> None:
-            at_switch.append(models.progress(tx))
-            switch(tx, failed)
-
-        monkeypatch.setattr(models, "switch", noted)
-        changed.reembed(batch_size=3)
-        new.hook = lambda texts: None
-        assert len(written) == 8
-        assert at_switch == [(69, 69)], "also what was changed or written when it had gone past"
-        assert changed.flush() == 0
-        check(changed, new)
-
-    def test_a_handle_with_the_old_model_stops_using_its_vectors(self, memory: OpenMemory) -> None:
-        """Same width: nothing but the record tells the two apart, and a mixture would go unnoticed."""
-        old, new = HashingEmbedder(32), Turned(32)
-        other = memory(embedder=old, agent="other", index=SEARCHED)
-        fill(other)
-        other.search("refund", k=3)
-        memory(embedder=new, index=SEARCHED).reembed()
-        found = other.search(TEXTS[1].format(31), k=3)
-        assert found[0].id == "n31"
-        assert found[0].score_details.vector is None
-        assert "was built with" in found.warnings[0]
-        added = other.add("之后写的 written after it", id="after")
-        other.flush()
-        assert "after" not in vectors(other)
-        assert other.search("written after it", k=1)[0].id == added.id
-        with memory(embedder=new, agent="third", index=SEARCHED) as third:
-            assert third.flush() == 0
-            check(third, new)
-
-    def test_a_search_that_the_change_overtakes_compares_nothing(self, memory: OpenMemory) -> None:
-        old, new = Turned(32, "old"), HashingEmbedder(32)
-        other = memory(embedder=old, agent="other")
-        fill(other)
-        changed = memory(embedder=new)
-        embed_query = old.embed_query
-
-        def overtaken(text: str) -> Vectors:
-            found = embed_query(text)
-            changed.reembed()
-            return found
-
-        old.embed_query = overtaken  # type: ignore[method-assign]
-        found = other.search(TEXTS[1].format(31), k=3)
-        assert found[0].id == "n31"
-        assert all(hit.score_details.vector is None for hit in found)
-        assert any("changed during this search" in warning for warning in found.warnings)
-
-    def test_vectors_that_were_made_before_the_change_are_not_kept_after_it(self, memory: OpenMemory) -> None:
-        old, new = Turned(32, "old"), HashingEmbedder(32)
-        other = memory(embedder=old, agent="other")
-        fill(other)
-        changed = memory(embedder=new)
-        other.add("正在嵌入 being embedded", id="late")
-        done: list[int] = []
-
-        def overtaken(texts: Sequence[str]) -> None:
-            if not done:
-                done.append(1)
-                changed.reembed()
-
-        old.hook = overtaken
-        other.flush()
-        check(changed, new)
-
-    def test_what_was_kept_in_memory_of_a_branch_that_cannot_be_embedded_any_more_is_not_compared(
-        self, memory: OpenMemory
-    ) -> None:
-        """Nothing below it has a new vector, so nothing there says by itself that it has changed."""
-        new = Turned(32)
-        with memory(embedder=HashingEmbedder(32)) as first:
-            branch = first.add("分支 branch", id="branch", parent="root").id
-            first.add("分支里的发票 an invoice in the branch", id="leaf", parent=branch)
-            first.add("别的 elsewhere", parent="root")
-            assert first.flush() == 0
-
-        def refuse(texts: Sequence[str]) -> None:
-            if any("分支" in text for text in texts):
-                raise ValueError("这个不行 not this one")
-
-        with memory(embedder=new) as changed:
-            assert len(changed.search("发票 invoice", scope=branch)) > 0
-            new.hook = refuse
-            assert changed.reembed().failed == 2
-            found = changed.search("发票 invoice", scope=branch)
-            assert {hit.id for hit in found} == {"leaf"}
-            assert found[0].score_details.vector is None
-
-    def test_whoever_still_thinks_of_the_old_model_takes_nothing_to_its_index(self, memory: OpenMemory) -> None:
-        """It would take new vectors to the old collection, and out of the outbox."""
-        with memory(embedder=HashingEmbedder(32)) as first:
-            fill(first, 10)
-            old_key = first._model.recorded().key
-        with memory(embedder=Turned(32)) as changed:
-            changed.reembed()
-            changed.add("还在等 waits", id="waits")
-            changed.search("waits")
-            assert changed.pending() == 1
-            shared, connections = changed._indexer._shared, changed._workspace.connections
-            assert not shared.push(connections, old_key, 32, 100)
-            assert changed.pending() == 1
-            assert changed.flush() == 0
-            check(changed, Turned(32))
-
-    def test_two_processes_at_once_share_the_work(self, tmp_path: Path) -> None:
-        config = {"embedding": {"provider": "hashing", "dimension": 32}, "index": {"background": False}}
-        with Memory.open(tmp_path, config=config) as memory:
-            fill(memory)
-        config["embedding"] = {"provider": "hashing", "dimension": 48}
-        code = """
-            memory = Memory.open(sys.argv[1], config=json.loads(sys.argv[2]))
-            say("open")
-            wait()
-            say(memory.reembed(batch_size=1).to_dict())
-            memory.close()
-        """
-        with (
-            Child(code, tmp_path, json.dumps(config)) as one,
-            Child(code, tmp_path, json.dumps(config)) as two,
-        ):
-            assert (one.hear(), two.hear()) == ("open", "open")
-            one.go()
-            two.go()
-            one.end()
-            two.end()
-        with Memory.open(tmp_path, config=config) as memory:
-            memory.flush()
-            check(memory, HashingEmbedder(48))
-
-    def test_one_that_begins_with_yet_another_model_stops_the_first(self, memory: OpenMemory) -> None:
-        fill(memory(embedder=HashingEmbedder(32), agent="old"))
-        first, second = memory(embedder=HashingEmbedder(48)), memory(embedder=HashingEmbedder(40), agent="b")
-
-        def overtake(done: int, total: int) -> None:
-            if done == 10:
-                with pytest.raises(KeyboardInterrupt):
-                    second.reembed(batch_size=5, progress=interrupt_at(5))
-
-        with pytest.raises(HybridMemError, match="another process"):
-            first.reembed(batch_size=5, progress=overtake)
-        second.reembed()
-        check(second, HashingEmbedder(40))
 
 
 def test_a_content_that_the_new_model_cannot_embed_waits_with_its_reason(memory: OpenMemory) -> None:

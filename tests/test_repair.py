@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from crash.helpers import Child, damaged
-from damages import ACME, CONFIG, DAMAGES, ZHANG, Damage, edit, make, open_
+from damages import ACME, CONFIG, DAMAGES, ZHANG, Damage, edit, open_
 from verified import assert_verified
 
 from hybridmem import Memory, NotFound, StoreBusy, repair, verify
@@ -20,23 +19,6 @@ from hybridmem.index.projection import DIRECTORY
 from hybridmem.store import log, mends
 from hybridmem.store.mender import Mender
 from tests.conftest import read_rows
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The store of damages.make(), made once; not to be written to."""
-    store = tmp_path_factory.mktemp("made") / "store"
-    return store, make(store)
-
-
-@pytest.fixture
-def store(made: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made[0], tmp_path / "store"))
-
-
-@pytest.fixture
-def ids(made: tuple[Path, dict[str, str]]) -> dict[str, str]:
-    return made[1]
 
 
 def memories(store: Path) -> list[dict[str, Any]]:

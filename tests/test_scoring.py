@@ -97,6 +97,71 @@ class TestWeight:
         assert values[0] <= values[1] + SLACK
 
 
+class TestEbbinghaus:
+    DAY = 86_400.0
+
+    @moderate
+    @given(st.floats(-1e12, 1e12), st.floats(0.0, 1e9), st.floats(1.0, 1e10), st.integers(0, 10**9), st.integers(0, 50))
+    def test_retention_is_bounded_falls_with_age_and_rises_with_recalls(
+        self, age: float, older: float, half_life: float, uses: int, more: int
+    ) -> None:
+        def kept(age: float, uses: int) -> float:
+            stable = scoring.stability(one(half_life), np.array([uses]))
+            assert 0.0 < stable[0] < math.inf
+            return float(scoring.retention(one(age), stable)[0])
+
+        assert 0.0 <= kept(age, uses) <= 1.0
+        assert kept(age + older, uses) <= kept(age, uses)
+        assert kept(age, uses + more) >= kept(age, uses)
+
+    @moderate
+    @given(st.floats(-1e9, 1e9), st.floats(3600.0, 1e9))
+    def test_what_was_never_recalled_fades_as_by_the_half_life(self, age: float, half_life: float) -> None:
+        found = scoring.retention(one(age), scoring.stability(one(half_life), np.array([0])))
+        assert found[0] == pytest.approx(scoring.recency(one(age), one(half_life))[0], abs=1e-12)
+
+    def test_named_points(self) -> None:
+        """One half after one half-life, after two with one recall, after thirteen at the most."""
+        uses = np.array([0, 1, 12, 10**6])
+        ages = np.array([30.0, 60.0, 390.0, 390.0]) * self.DAY
+        stable = scoring.stability(np.full(4, 30 * self.DAY), uses)
+        assert scoring.retention(ages, stable) == pytest.approx(np.full(4, 0.5))
+        assert scoring.retention(np.array([-1e9, 0.0, 1e300]), np.full(3, 10.0)).tolist() == [1.0, 1.0, 0.0]
+
+
+class TestFeedback:
+    UP, DOWN = (scoring.confirmed, scoring.helped), (scoring.contradicted, scoring.misled)
+
+    @moderate
+    @given(unit, unit, st.integers(1, 200))
+    def test_each_is_bounded_and_monotone_however_often_it_is_given(self, value: float, other: float, n: int) -> None:
+        """What speaks for a memory never lowers, what speaks against it never raises; the order of two is kept."""
+        for step, sign in [(one, 1) for one in self.UP] + [(one, -1) for one in self.DOWN]:
+            low, high = ordered(value, other)
+            for _ in range(n):
+                now = step(low)
+                assert 0.0 <= now <= 1.0
+                assert sign * now >= sign * low
+                low, high = now, step(high)
+                assert low <= high
+
+    def test_the_ends_are_neared_and_not_jumped_to(self) -> None:
+        for step in self.UP:
+            assert step(1.0) == 1.0
+            assert 0.0 < step(0.0) < 1.0
+        for step in self.DOWN:
+            assert step(0.0) == 0.0
+            assert 0.0 < step(1.0) < 1.0
+
+    def test_named_points(self) -> None:
+        assert (scoring.confirmed(0.7), scoring.contradicted(0.7)) == (pytest.approx(0.85), pytest.approx(0.35))
+        assert (scoring.helped(0.5), scoring.misled(0.5)) == (pytest.approx(0.55), pytest.approx(0.45))
+        value = 0.0
+        for _ in range(7):
+            value = scoring.helped(value)
+        assert value > 0.5  # seven alike are half of the way
+
+
 class TestBlend:
     @moderate
     @given(unit, unit, unit, unit, unit, st.sampled_from(["linear", "bounded"]))

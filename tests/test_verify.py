@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from crash.helpers import Child, damaged, fill, run
-from damages import ACME, CONFIG, LONG, ZHANG, edit, make, open_
+from damages import ACME, CONFIG, LONG, ZHANG, edit, open_
 from verified import assert_verified
 
 from hybridmem import Memory, NotFound, StoreClosed, repair, verify
@@ -24,7 +24,6 @@ from hybridmem.index import census
 from hybridmem.index.projection import DIRECTORY
 from hybridmem.pieces import pieces
 from hybridmem.store import checks, mends, snapshot
-from hybridmem.store.shape import leads_to, levels, loops
 
 OpenMemory = Callable[..., Memory]
 
@@ -33,23 +32,6 @@ TEXTS = {
     "English": ("the invoice was returned since it is blurred", "Bob works in research", "a maintenance window " * 90),
     "mixed": ("发票 invoice 退回 returned", "张三 works in 研发部", LONG),
 }
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The store of damages.make(), made once; not to be written to."""
-    store = tmp_path_factory.mktemp("made") / "store"
-    return store, make(store)
-
-
-@pytest.fixture
-def store(made: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made[0], tmp_path / "store"))
-
-
-@pytest.fixture
-def ids(made: tuple[Path, dict[str, str]]) -> dict[str, str]:
-    return made[1]
 
 
 def contents(store: Path) -> dict[str, bytes]:
@@ -255,7 +237,7 @@ class TestADamagedStore:
         assert all(one.ids == () for one in report.findings)
 
     def test_each_kind_says_what_to_do_and_whether_repair_does_it(self) -> None:
-        mended_elsewhere = {"schema", "chroma_files", "chroma_missing", "chroma_extra"}
+        mended_elsewhere = {"restore", "schema", "chroma_files", "chroma_missing", "chroma_extra"}
         for kind, known in KINDS.items():
             assert known.fix
             assert known.says
@@ -393,21 +375,3 @@ class TestChroma:
         assert [(one.kind, one.severity) for one in report.findings] == [("chroma_missing", "warning")] * 2
         assert "Chroma 0" in report.findings[0].message
         assert damaged(store) == []
-
-
-def test_loops_are_found_wherever_they_are() -> None:
-    assert loops({1: None, 2: 1, 3: 2}) == []
-    assert loops({1: 1}) == [[1]]
-    assert loops({1: None, 2: 4, 3: 2, 4: 3, 5: 4, 6: 5}) == [[2, 3, 4]]
-    assert loops({1: 2, 2: 1, 3: 4, 4: 3, 5: 1}) == [[1, 2], [3, 4]]
-    assert loops({1: 99}) == []
-    deep = {number: number - 1 for number in range(1, 50_000)}
-    assert loops(deep) == []
-    assert loops({**deep, 0: 49_999})[0][:2] == [0, 1]
-
-
-def test_going_up_a_loop_ends() -> None:
-    looped = {1: None, 2: 3, 3: 2, 4: 3, 5: 1}
-    assert leads_to(looped, 5, 1)
-    assert not leads_to(looped, 4, 1)
-    assert [sorted(level) for level in levels(looped, 1)] == [[1], [5]]

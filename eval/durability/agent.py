@@ -30,6 +30,8 @@ CONFIG: dict[str, Any] = {
     "embedding": {"provider": "hashing", "dimension": 32},
     "index": {"exact_limit": 0, "batch_size": 10},
     "checkpoint": {"every_operations": 25},
+    # What is known of every field of every memory would depend on which searches a kill has left uncounted.
+    "weights": {"count_uses": False},
 }
 #: How often each thing is done; ``go_on`` is the next beat of the trajectory, which makes most of the memories.
 CHANCES = {

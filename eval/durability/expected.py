@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from hybridmem import Memory, Node, ResumePoint
 from hybridmem.config import WeightConfig
 
+_Tree = TypeVar("_Tree", bound="Tree")
 _WEIGHTS = WeightConfig()
 
 
@@ -24,21 +25,14 @@ class Agent:
 
 
 @dataclass
-class Expected:
-    """``nodes``: id → its fields (see :func:`describe`), the root included, those of one agent in the order they were
-    made. Each node is changed by the agent that made it alone, but for those of ``FOUNDER``."""
+class Tree:
+    """``nodes``: id → its fields, ``parent`` and ``status`` among them; the root included."""
 
     root: str
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    agents: dict[str, Agent] = field(default_factory=dict)
-    #: The state of each node before it was last forgotten.
-    before: dict[str, str] = field(default_factory=dict)
 
-    def copy(self) -> Expected:
+    def copy(self: _Tree) -> _Tree:
         return copy.deepcopy(self)
-
-    def agent(self, name: str) -> Agent:
-        return self.agents.setdefault(name, Agent())
 
     def below(self, one: str, other: str) -> bool:
         """Whether ``one`` is ``other`` or hangs below it."""
@@ -47,6 +41,26 @@ class Expected:
                 return False
             one = self.nodes[one]["parent"]
         return True
+
+    def open_above(self, id: str) -> str | None:
+        """The nearest open task above a node: which is active once that one is finished."""
+        while (id := self.nodes[id]["parent"]) != self.root:
+            if self.nodes[id]["status"] == "open":
+                return id
+        return None
+
+
+@dataclass
+class Expected(Tree):
+    """``nodes``: see :func:`describe`; those of one agent in the order they were made. Each node is changed by the
+    agent that made it alone, but for those of ``FOUNDER``."""
+
+    agents: dict[str, Agent] = field(default_factory=dict)
+    #: The state of each node before it was last forgotten.
+    before: dict[str, str] = field(default_factory=dict)
+
+    def agent(self, name: str) -> Agent:
+        return self.agents.setdefault(name, Agent())
 
     def branch(self, top: str, *states: str) -> list[str]:
         """A node and all below it, as far as they are in any of these states, in the order they were made."""
@@ -183,14 +197,8 @@ class Expected:
     def _finish_task(self, name: str, made: str | None, id: str, status: str) -> None:
         self._change(name, "task.finish", id, status=status, next_step=None)
         agent = self.agent(name)
-        if agent.task != id:
-            return
-        agent.node, agent.task, above = id, None, self.nodes[id]["parent"]
-        while above != self.root:
-            if self.nodes[above]["status"] == "open":
-                agent.task = above
-                return
-            above = self.nodes[above]["parent"]
+        if agent.task == id:
+            agent.node, agent.task = id, self.open_above(id)
 
     def _checkpoint(self, name: str, made: str | None, label: str) -> None:
         self.agent(name).labels.append(label)
@@ -215,11 +223,24 @@ def describe(node: Node) -> dict[str, Any]:
     }
 
 
+def described(memory: Memory) -> dict[str, dict[str, Any]]:
+    """What is really there, in the order it was made."""
+    nodes = sorted(memory.walk(), key=lambda node: (node.created_at, node.depth))
+    return {node.id: describe(node) for node in nodes}
+
+
+def standing(point: ResumePoint) -> tuple[str | None, str | None]:
+    """The active task and node."""
+    task, node = point.active_task, point.active_node
+    return task.id if task else None, node.id if node else None
+
+
 def resumed(point: ResumePoint) -> dict[str, Any]:
     """What resume() said, as far as calls decide it."""
+    task, node = standing(point)
     return {
-        "task": point.active_task.id if point.active_task else None,
-        "node": point.active_node.id if point.active_node else None,
+        "task": task,
+        "node": node,
         "next_step": point.next_step,
         "decisions": [node.id for node in point.decisions],
         "path": [node.id for node in point.path],
@@ -229,10 +250,7 @@ def resumed(point: ResumePoint) -> dict[str, Any]:
 
 def here(memory: Memory) -> Expected:
     """What is really there, as far as one agent has to know it to go on; nodes in the order they were made."""
-    point = memory.resume()
-    nodes = sorted(memory.walk(), key=lambda node: (node.created_at, node.depth))
-    found = Expected(memory.root().id, {node.id: describe(node) for node in nodes})
+    found = Expected(memory.root().id, described(memory))
     agent = found.agent(memory.agent)
-    agent.task = point.active_task.id if point.active_task else None
-    agent.node = point.active_node.id if point.active_node else None
+    agent.task, agent.node = standing(memory.resume())
     return found

@@ -27,7 +27,7 @@ TYPE = "event"
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A question and what became of what it needs. ``forgotten`` and ``found`` are some of ``needed``: what was gone
-    already, and what is among the first k hits. ``in_memory`` sessions had come so far, of which ``gone`` were forgotten.
+    already, and what is among the first k hits. ``in_memory`` sessions had come so far, ``gone`` of them forgotten.
     """
 
     id: str

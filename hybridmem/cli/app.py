@@ -27,6 +27,7 @@ from hybridmem.cli import (
     doctor,
     files,
     forgetting,
+    intake,
     memories,
     output,
     past,
@@ -34,6 +35,7 @@ from hybridmem.cli import (
     retrieval,
     tasks,
     tree,
+    weights,
 )
 from hybridmem.cli.options import group_options
 from hybridmem.cli.output import Reply
@@ -93,20 +95,11 @@ def build() -> typer.Typer:
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and end.")
     ]
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
-    for part in (
-        demo,
-        memories,
-        tasks,
-        retrieval,
-        tree,
-        forgetting,
-        consolidating,
-        recovery,
-        past,
-        backups,
-        doctor,
-        files,
-    ):
+    parts = (
+        demo, memories, intake, tasks, retrieval, tree, weights, forgetting, consolidating, recovery, past, backups,
+        doctor, files,
+    )  # fmt: skip
+    for part in parts:
         part.register(app)
     return app
 

@@ -70,6 +70,9 @@ def _print_history(screen: Console, found: list[HistoryEntry]) -> None:
             f"operation {entry.sequence:>6}  {entry.kind:<12} {when}  {one_line(entry.agent)}{version}", soft_wrap=True
         )
         _print_changes(screen, entry.changes)
+        if entry.reasons:
+            told = ", ".join(f"{name}: {value}" for name, value in entry.reasons.items())
+            screen.print(f"    since        {one_line(told)}", style="dim", soft_wrap=True)
 
 
 def _print_report(screen: Console, found: RestoreReport) -> None:

@@ -44,6 +44,8 @@ except BaseException:
 answer_self(Path(sys.argv[2]), sys.argv[3:])
 """
 DELETE_OPERATION = 3
+#: Between the name of an index and the number of the damaged one that was moved aside.
+DAMAGED = ".damaged-"
 
 
 def healthy(
@@ -119,7 +121,7 @@ def move_aside(directory: Path) -> Path:
     chroma.abandon(directory)
     number = 1
     while True:
-        target = directory.with_name(f"{directory.name}.damaged-{number}")
+        target = directory.with_name(f"{directory.name}{DAMAGED}{number}")
         if not os.path.lexists(target):
             return directory.rename(target)
         number += 1

@@ -38,7 +38,8 @@ def last_active(tx: sqlite3.Connection, namespace: int, last: int) -> dict[str, 
     """
     rows = tx.execute(
         """SELECT kind, node_uid, at, json_extract(payload, '$.parent'),
-            coalesce(json_extract(payload, '$.active_at'), json_extract(payload, '$.created_at'), at),
+            coalesce(json_extract(payload, '$.active_at'), json_extract(payload, '$.created_at'),
+                json_extract(payload, '$.occurred_at'), at),
             CASE WHEN kind IN ('root', ?, ?) THEN payload END
         FROM operation WHERE namespace_id = ? AND sequence <= ? ORDER BY sequence""",
         (log.RESTORE, log.REPAIR, namespace, last),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from hybridmem.errors import InvalidInput, StoreDamaged, StoreFull
@@ -16,6 +17,19 @@ LOCK = "store.lock"
 CHECKPOINTS = "checkpoints"
 #: What a restored backup has taken the place of.
 ASIDE = "aside"
+#: A restored database that is to take the place of the old one, see hybridmem.store.swap.
+RESTORED = f"{DATABASE_NAME}.restored"
+#: What a store consists of; whatever begins with VECTORS does as well.
+OWN = frozenset(
+    {
+        DATABASE_NAME,
+        *(f"{DATABASE_NAME}-{end}" for end in ("wal", "shm", "journal")),
+        RESTORED,
+        LOCK,
+        CHECKPOINTS,
+        ASIDE,
+    }
+)
 #: Bytes: SQLite's smallest page.
 SMALLEST_DATABASE = 512
 NOT_A_DATABASE = "is not an SQLite database; move it away, or restore it from a copy"
@@ -52,3 +66,18 @@ def make_private(directory: Path) -> None:
         raise InvalidInput(f"path: {directory} is a file; a store is a directory") from None
     except OSError as error:
         raise StoreFull(f"{directory}: the store directory cannot be made: {error}") from error
+
+
+def refuse_own(file: Path) -> None:
+    """Nothing may be written over what a store consists of, whether it is open or not, and by which name or link ever.
+
+    :raises InvalidInput: the file is part of a store.
+    """
+    target = Path(os.path.realpath(file))
+    for above in target.parents:
+        name = target.relative_to(above).parts[0]
+        is_own = name in OWN or name.startswith(VECTORS)
+        if is_own and any((above / one).exists() for one in (DATABASE_NAME, RESTORED)):
+            raise InvalidInput(
+                f"file: {file} is the database of a store, or belongs to it ({above}); name another file"
+            )

@@ -40,8 +40,8 @@ GATHERING = ("merge", "unmerge", "consolidate", "unconsolidate", "use")
 BY_NODE = (RESTORE, REPAIR, *GATHERING)
 #: Operations that change more nodes than the one they name.
 MANY = (*STATE_CHANGES, *BY_NODE)
-#: Operations that are no activity of their nodes: a move is one of where it leads.
-QUIET = frozenset({"move", "task.switch", "task.import", "root", *MANY, *CLAIMS})
+#: Operations that are no activity of their nodes: a move is one of where it leads, and what supersedes is one itself.
+QUIET = frozenset({"move", "supersede", "task.switch", "task.import", "root", *MANY, *CLAIMS})
 #: Entries that are read at a time when one looks back.
 PAGE = 100
 _COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"
@@ -58,7 +58,8 @@ def effects(kind: str, uid: str | None, payload: dict[str, Any]) -> list[tuple[s
 
 def moment(at: int, payload: dict[str, Any]) -> int:
     """When what an entry tells of was active: what happened before it was noted was active then."""
-    return int(next((payload[name] for name in ("active_at", "created_at") if payload.get(name) is not None), at))
+    said = (payload[name] for name in ("active_at", "created_at", "occurred_at") if payload.get(name) is not None)
+    return int(next(said, at))
 
 
 def append(
@@ -104,7 +105,7 @@ def since(tx: sqlite3.Connection, namespace: int, sequence: int, limit: int | No
 
 
 def about(tx: sqlite3.Connection, namespace: int, uid: str) -> list[Operation]:
-    """Entries that changed this node, oldest first; those under the id that the root had before it was another's."""
+    """Entries about this node, oldest first; those under the id that the root had before it was another's."""
     marks = ", ".join("?" * len(MANY))
     rows = tx.execute(
         f"""SELECT {_COLUMNS} FROM operation WHERE namespace_id = ? AND (

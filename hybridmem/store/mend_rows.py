@@ -79,8 +79,10 @@ def _is_object(text: str) -> bool:
 def revision(mender: Mender, faults: Sequence[Fault]) -> None:
     """The content that the log names, or else the newest that is the node's own."""
     for space, wrong in by_space(faults).items():
-        for key in tree.keys(mender.tx, ids_of(wrong)):
-            logged = mender.said(space, [key.uid]).get(key.uid, {}).get("revision")
+        keys = tree.keys(mender.tx, ids_of(wrong))
+        said = mender.said(space, [key.uid for key in keys])
+        for key in keys:
+            logged = said.get(key.uid, {}).get("revision")
             (found,) = mender.tx.execute(
                 "SELECT id FROM revision WHERE node_id = ? ORDER BY id = ? DESC, id DESC LIMIT 1", (key.id, logged)
             ).fetchone()
@@ -125,8 +127,10 @@ def _content(mender: Mender, node_id: int) -> tuple[str, str, str]:
 def task(mender: Mender, faults: Sequence[Fault]) -> None:
     """A task without a status gets back the one in the log, or is open; what has a status is a task."""
     for space, wrong in by_space(faults).items():
-        for key in tree.keys(mender.tx, ids_of(wrong)):
-            said = mender.said(space, [key.uid]).get(key.uid, {})
+        keys = tree.keys(mender.tx, ids_of(wrong))
+        log_says = mender.said(space, [key.uid for key in keys])
+        for key in keys:
+            said = log_says.get(key.uid, {})
             found = points.task(mender.tx, key)
             if found is None or found[0] not in STATUSES:
                 _, step, started, finished = found or (None, None, None, None)

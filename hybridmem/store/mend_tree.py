@@ -14,7 +14,7 @@ from hybridmem.store.checks import Fault
 from hybridmem.store.mender import Mender, by_space, ids_of
 from hybridmem.store.paths import path_segment
 from hybridmem.store.rows import new_uid
-from hybridmem.store.shape import leads_to, levels, loops
+from hybridmem.store.shape import homes, levels, loops
 from hybridmem.types import ROOT_TYPE
 
 
@@ -120,12 +120,8 @@ def hang(mender: Mender, faults: Sequence[Fault]) -> None:
             astray += [one for one in circle if one in logged and logged[one] != parents[one]] or circle[:1]
         for one in astray:
             parents[one] = None
-        while astray:
-            home = [one for one in astray if (to := logged.get(one)) is not None and leads_to(parents, to, root)]
-            for one in home or astray[:1]:
-                parents[one] = logged[one] if home else root
-                astray.remove(one)
-                _place(mender, space, one, parents[one] or root, is_news=not home and uids[one] in said)
+        for one, parent in homes(parents, root, astray, logged):
+            _place(mender, space, one, parent or root, is_news=parent is None and uids[one] in said)
 
 
 def _place(mender: Mender, space: int, node_id: int, parent: int, *, is_news: bool) -> None:

@@ -73,7 +73,7 @@ class Mender:
         other = Connections(folder, durability="process")
         try:
             with other.write() as tx:
-                done = replay(self.tx, tx)
+                done = replay(self.tx, tx, only=space)
             with other.read() as tx:
                 rows = tx.execute(
                     f"""SELECT n.uid, p.uid, n.revision_id, {", ".join(f"n.{name}" for name in REPLAYED)}

@@ -4,12 +4,32 @@ range of text. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def path_ids(path: str) -> list[int]:
     """The internal ids along a path, root first, the node itself last."""
     return [_number(part) for part in path.strip("/").split("/")]
+
+
+def ids_on_paths(paths: Iterable[str]) -> set[int]:
+    """The internal ids of the nodes that these paths of one tree lead to, and of all that encloses them.
+
+    Time is linear in how many that are: a path is read upward as far as the first node that another has told already.
+    """
+    found: set[int] = set()
+    for path in paths:
+        end = len(path) - 1
+        while end > 0:
+            start = path.rfind("/", 0, end) + 1
+            node = _number(path[start:end])
+            if node in found:
+                break
+            found.add(node)
+            end = start - 1
+    return found
 
 
 def path_below(path: str, node_id: int) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hybridmem.errors import StoreDamaged
 from hybridmem.store import branches, log, points
 from hybridmem.store.activity import settle
-from hybridmem.store.paths import path_below, path_ids
+from hybridmem.store.paths import ids_on_paths, path_below
 from hybridmem.store.rows import content_key, dump
 from hybridmem.types import ROOT_TYPE
 
@@ -38,30 +38,36 @@ _TASK = ("status", "next_step", "started_at", "finished_at")
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What :func:`replay` did: how many operations it applied, what the log could not say, and the internal ids of the
-    nodes that are new or have another content or metadata."""
+    """What :func:`replay` did: how many operations it applied, what the log of which namespace could not say, and the
+    internal ids of the nodes that are new or have another content or metadata."""
 
     operations: int
-    problems: tuple[str, ...]
+    unsaid: Mapping[int, tuple[str, ...]]
     changed: frozenset[int]
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What could not be said of any namespace."""
+        return tuple(one for told in self.unsaid.values() for one in told)
 
-def replay(source: sqlite3.Connection, tx: sqlite3.Connection) -> Replayed:
+
+def replay(source: sqlite3.Connection, tx: sqlite3.Connection, *, only: int | None = None) -> Replayed:
     """Applies what the log of ``source`` has beyond that of ``tx`` to the tree of ``tx``, log and revisions included.
 
     :param source: a reading transaction of the store with the longer log.
     :param tx: a writing transaction of another one: new, or a copy of an earlier state of the same store.
+    :param only: the namespace to replay, into a new one; None: all of them.
     :raises StoreDamaged: ``tx`` is not an earlier state of ``source``.
     """
     _must_be_earlier(source, tx)
     tx.execute("PRAGMA defer_foreign_keys = ON")  # a node may have moved below one that was added after it
     row = tx.execute("SELECT coalesce(max(id), 0) FROM operation").fetchone()
     last, count, changed, unsaid = int(row[0]), 0, set[int](), _Unsaid(points.namespaces(source))
-    while entries := _entries(source, last):
+    while entries := _entries(source, last, only):
         changed |= _Chunk(source, tx, unsaid).apply(entries)
         tx.executemany(f"INSERT INTO operation ({_OPERATION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", entries)
         last, count = entries[-1][0], count + len(entries)
-    return Replayed(count, tuple(unsaid.problems()), frozenset(changed))
+    return Replayed(count, unsaid.problems(), frozenset(changed))
 
 
 @dataclass(slots=True)
@@ -137,7 +143,7 @@ class _Chunk:
                 "SELECT path FROM node WHERE namespace_id = ? AND uid IN (SELECT value FROM json_each(?))",
                 (namespace, dump(sorted(uids))),
             ).fetchall()
-            ids.update(one for row in rows for one in path_ids(row[0]))
+            ids |= ids_on_paths(row[0] for row in rows)
         rows = self._tx.execute(
             f"""SELECT {", ".join(_NODE_COLUMNS)}, {", ".join(_TASK)} FROM node LEFT JOIN task ON node_id = id
             WHERE id IN (SELECT value FROM json_each(?))""",
@@ -171,9 +177,9 @@ class _Chunk:
                 continue
             self._set(node, kind, at, values)
             if kind == "move":
-                self._touched[node.parent_id or node.id] = at
+                self._touch(node.parent_id or node.id, at)
             elif kind not in log.QUIET:
-                self._touched[node.id] = max(log.moment(at, payload), self._touched.get(node.id, 0))
+                self._touch(node.id, log.moment(at, payload))
 
     def _make(self, namespace: int, kind: str, uid: str, agent: str, at: int, payload: dict[str, Any]) -> None:
         """What an operation makes or names before it sets anything."""
@@ -204,6 +210,9 @@ class _Chunk:
 
     def _set(self, node: _Node, kind: str, at: int, values: dict[str, Any]) -> None:
         self._changed[node.id] = node
+        # What was active below the old place tells its ancestors there; what is new encloses nothing yet.
+        if kind != "add" and not values.keys().isdisjoint(("parent", "active_at")):
+            self._settle()
         if kind not in log.KEEPS_VERSION:
             node.version += 1
             node.updated_at = max(node.updated_at, at)
@@ -213,7 +222,6 @@ class _Chunk:
         if values.get("parent") is not None:
             self._hang(node, values["parent"])
         if values.get("active_at") is not None:
-            self._settle()
             node.active_at = values["active_at"]
         if values.get("revision") is not None:
             node.revision_id, node.is_revised = values["revision"], True
@@ -225,8 +233,11 @@ class _Chunk:
         if above is None:
             self._unsaid.add(node.namespace_id, f"{node.uid} hangs under {parent}, which no operation has made")
         elif node.parent_id != above.id:
-            self._settle()  # what was active below the old place has told its ancestors there
             node.parent_id, node.is_moved = above.id, not node.is_new
+
+    def _touch(self, node_id: int, at: int) -> None:
+        """Never back: what happens later may be told with an earlier time."""
+        self._touched[node_id] = max(at, self._touched.get(node_id, at))
 
     def _settle(self) -> None:
         settle(self._touched, lambda node_id: self._by_id[node_id].parent_id, self._tell)
@@ -307,7 +318,7 @@ class _Unsaid:
 
     def __init__(self, namespaces: dict[int, tuple[str, ...]]) -> None:
         self._names = {number: "/".join(names) for number, names in namespaces.items()}
-        self._problems: list[str] = []
+        self._problems: dict[int, list[str]] = {}
         self._imported: dict[int, int] = {}
         #: The last entry of an earlier version.
         self._older: dict[int, int] = {}
@@ -315,7 +326,7 @@ class _Unsaid:
         self._lost: dict[tuple[int, str], int] = {}
 
     def add(self, namespace: int, problem: str) -> None:
-        self._problems.append(f"{self._names.get(namespace, namespace)}: {problem}")
+        self._problems.setdefault(namespace, []).append(f"{self._names.get(namespace, namespace)}: {problem}")
 
     def note(self, namespace: int, sequence: int, kind: str, agent: str, payload: dict[str, Any]) -> None:
         for who in payload.get("active", {}):
@@ -333,7 +344,7 @@ class _Unsaid:
                 "along",
             )
 
-    def problems(self) -> list[str]:
+    def problems(self) -> dict[int, tuple[str, ...]]:
         for (namespace, agent), sequence in self._lost.items():
             self.add(
                 namespace,
@@ -345,12 +356,14 @@ class _Unsaid:
                 f"operations up to {sequence} were logged by an earlier version, in which the times of nodes could be "
                 "other ones than that of the operation, by microseconds",
             )
-        return self._problems
+        return {namespace: tuple(told) for namespace, told in self._problems.items()}
 
 
-def _entries(source: sqlite3.Connection, after: int) -> list[tuple[Any, ...]]:
+def _entries(source: sqlite3.Connection, after: int, only: int | None) -> list[tuple[Any, ...]]:
     return source.execute(
-        f"SELECT {_OPERATION_COLUMNS} FROM operation WHERE id > ? ORDER BY id LIMIT {CHUNK}", (after,)
+        f"""SELECT {_OPERATION_COLUMNS} FROM operation WHERE id > ? AND (? IS NULL OR namespace_id = ?)
+        ORDER BY id LIMIT {CHUNK}""",
+        (after, only, only),
     ).fetchall()
 
 

@@ -16,7 +16,7 @@ from hybridmem.speakers import speaker
 from hybridmem.store import log, points, tree
 from hybridmem.store.activity import last_active
 from hybridmem.store.past import EXTRA_COLUMNS, Past, Row
-from hybridmem.store.paths import path_ids
+from hybridmem.store.paths import ids_on_paths
 from hybridmem.store.rows import dump
 from hybridmem.text import terms
 
@@ -50,7 +50,8 @@ def after(tx: sqlite3.Connection, namespace: int, last: int, agent: str) -> Past
         if kind == "add":
             rows.pop(uid, None)
     changed = _changed(rows, later)
-    before = _before(tx, namespace, last, changed)
+    was = {values["was"]: uid for kind, uid, _, values in later if kind == "root"}
+    before = _before(tx, namespace, last, changed, was)
     for uid, names in changed.items():
         _set_back(rows[uid], names, before.get(uid, {}), rows)
     if any("parent" in names for names in changed.values()):
@@ -91,9 +92,9 @@ def _entries(tx: sqlite3.Connection, condition: str, *values: Any) -> list[_Entr
 def _above(rows: Mapping[str, Row], later: Sequence[_Entry]) -> set[str]:
     """What was written, and all that encloses it: the nodes whose last activity may be after the moment."""
     uids = {row.id: uid for uid, row in rows.items()}
-    written = {uid for kind, uid, _, _ in later if kind not in log.STATE_CHANGES}
+    written = {uid for kind, uid, _, _ in later if kind not in (*log.STATE_CHANGES, "use")}
     written |= {payload["parent"] for _, _, _, payload in later if "parent" in payload}
-    above = {one for uid in written & rows.keys() for one in path_ids(rows[uid].path)}
+    above = ids_on_paths(rows[uid].path for uid in written & rows.keys())
     return {uids[one] for one in above if one in uids}
 
 
@@ -110,13 +111,17 @@ def _changed(rows: Mapping[str, Row], later: Sequence[_Entry]) -> dict[str, set[
 
 
 def _before(
-    tx: sqlite3.Connection, namespace: int, last: int, changed: Mapping[str, set[str]]
+    tx: sqlite3.Connection, namespace: int, last: int, changed: Mapping[str, set[str]], was: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    """What the log up to entry ``last`` has set of these nodes, and ``updated_at``."""
+    """What the log up to entry ``last`` has set of these nodes, and ``updated_at``.
+
+    :param was: the id that a root had up to there → the one that it has now.
+    """
     before: dict[str, dict[str, Any]] = {}
     kinds = ", ".join(f"'{kind}'" for kind in log.MANY)
     condition = f"sequence <= ? AND (kind IN ({kinds}) OR node_uid IN (SELECT value FROM json_each(?)))"
-    for kind, uid, time, payload in _entries(tx, condition, namespace, last, dump(sorted(changed))):
+    for kind, then, time, payload in _entries(tx, condition, namespace, last, dump(sorted({*changed, *was}))):
+        uid = was.get(then, then)
         if uid not in changed:
             continue
         values = before.setdefault(uid, {})

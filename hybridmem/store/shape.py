@@ -1,8 +1,8 @@
-"""The shape of a tree that may not be one: where its parents lead in a circle. Pure."""
+"""The shape of a tree that may not be one: where parents lead in a circle, where what is cut off could go. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 def loops(parents: Mapping[int, int | None]) -> list[list[int]]:
@@ -26,16 +26,55 @@ def loops(parents: Mapping[int, int | None]) -> list[list[int]]:
     return sorted(found)
 
 
-def leads_to(parents: Mapping[int, int | None], start: int, goal: int) -> bool:
-    """Whether going up from ``start`` ends at ``goal``; False in a circle."""
-    node: int | None = start
-    steps: set[int] = set()
-    while node is not None and node not in steps:
-        if node == goal:
-            return True
-        steps.add(node)
-        node = parents.get(node)
-    return False
+def homes(
+    parents: Mapping[int, int | None], root: int, astray: Sequence[int], wanted: Mapping[int, int | None]
+) -> Iterator[tuple[int, int | None]]:
+    """Where nodes without a parent go, in an order in which each leads to the root at once: (node, parent).
+
+    That is the parent that is wanted for it if this one leads to the root or will; of those for which none does, the
+    first in ``astray`` goes right under the root, told as None, and then whatever this gives a way.
+
+    :param parents: of all nodes, free of circles; None of those in ``astray`` and of the root.
+    :param wanted: the parent that an astray node should have, where that is known.
+    """
+    tops = _tops(parents)
+    waiting: dict[int, list[int]] = {}
+    for node in astray:
+        parent = wanted.get(node)
+        if parent is not None:
+            waiting.setdefault(tops[parent], []).append(node)
+    left = dict.fromkeys(astray)
+    reached = [root]
+    while True:
+        while reached:
+            for node in waiting.get(reached.pop(), ()):
+                if node in left:
+                    del left[node]
+                    reached.append(node)
+                    yield node, wanted[node]
+        if not left:
+            return
+        first = next(iter(left))
+        del left[first]
+        reached.append(first)
+        yield first, None
+
+
+def _tops(parents: Mapping[int, int | None]) -> dict[int, int]:
+    """The topmost node above each."""
+    tops: dict[int, int] = {}
+    for start in parents:
+        trail: list[int] = []
+        node = start
+        while node not in tops:
+            trail.append(node)
+            above = parents.get(node)
+            if above is None:
+                tops[node] = node
+                break
+            node = above
+        tops.update(dict.fromkeys(trail, tops[node]))
+    return tops
 
 
 def levels(parents: Mapping[int, int | None], root: int) -> Iterable[list[int]]:

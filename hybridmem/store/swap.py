@@ -19,13 +19,12 @@ from typing import TypeVar
 from hybridmem import faults
 from hybridmem.errors import StoreBusy, StoreFull
 from hybridmem.replacing import sync
-from hybridmem.store.directory import ASIDE, DATABASE_NAME, LOCK, VECTORS
+from hybridmem.store.directory import ASIDE, DATABASE_NAME, LOCK, RESTORED, VECTORS
 from hybridmem.store.lock import FileLock
 from hybridmem.store.lock import alone as locked_alone
 from hybridmem.store.rows import from_micros
 
 T = TypeVar("T")
-RESTORED = "tree.db.restored"
 #: The write-ahead log of the old database, and the other files that SQLite may have beside it.
 LOG = f"{DATABASE_NAME}-wal"
 BESIDE = (f"{DATABASE_NAME}-shm", f"{DATABASE_NAME}-journal")

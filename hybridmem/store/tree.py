@@ -275,6 +275,14 @@ def children(tx: sqlite3.Connection, key: Key, *, offset: int = 0, limit: int | 
     return [to_node(row) for row in rows]
 
 
+def newest_below(tx: sqlite3.Connection, key: Key, limit: int) -> list[int]:
+    """The internal ids of the live children of a node that were added last, newest first."""
+    rows = tx.execute(
+        "SELECT id FROM node WHERE parent_id = ? AND state = 'live' ORDER BY id DESC LIMIT ?", (key.id, limit)
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
 def ancestors(tx: sqlite3.Connection, key: Key) -> list[Node]:
     """The chain root → parent; without what is missing in a damaged store."""
     ids = path_ids(key.path)[:-1]
@@ -332,6 +340,12 @@ def keys(tx: sqlite3.Connection, ids: Sequence[int]) -> list[Key]:
     rows = tx.execute(
         f"SELECT {_KEY_COLUMNS} FROM node WHERE id IN (SELECT value FROM json_each(?))", (dump(list(ids)),)
     ).fetchall()
+    return [Key(*row) for row in rows]
+
+
+def child_keys(tx: sqlite3.Connection, key: Key) -> list[Key]:
+    """Direct children in every state, in insertion order."""
+    rows = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? ORDER BY id", (key.id,)).fetchall()
     return [Key(*row) for row in rows]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sqlite3
@@ -11,12 +12,15 @@ from types import FrameType
 
 from hybridmem import faults
 from hybridmem.config import Config
-from hybridmem.errors import NotFound
+from hybridmem.errors import HybridMemError, NotFound
 from hybridmem.ports import Clock
-from hybridmem.store import log, points, tree
+from hybridmem.store import log, points, tree, uses
 from hybridmem.store.connect import Connections, Transaction
 from hybridmem.store.rows import Key, dump, new_uid, to_micros
 from hybridmem.types import ROOT_TYPE, Namespace
+from hybridmem.uses import Uses
+
+logger = logging.getLogger("hybridmem")
 
 
 class Workspace:
@@ -44,6 +48,8 @@ class Workspace:
         self.session: int | None = None
         #: Whether this run has been told that an earlier one was cut off.
         self.resumed = False
+        #: What this handle has delivered, and not written yet.
+        self.uses = Uses()
         #: Its ``moment``: what time it is for this thread while it writes.
         self.writing = threading.local()
         self.id = self._find_or_make(create)
@@ -71,6 +77,40 @@ class Workspace:
         return log.append(
             tx, self.id, kind=kind, node_uid=node_uid, agent=self.agent, at=self.now(), payload=dict(payload)
         )
+
+    def write_uses(self, tx: sqlite3.Connection) -> dict[str, int]:
+        """Takes the counts of what was delivered along in a write, and returns them: they are to be put back if that
+        does not succeed. If they alone cannot be written, they wait on, and the write is none the worse for it."""
+        counts = self.uses.take()
+        if not counts:
+            return counts
+        try:
+            tx.execute("SAVEPOINT uses")
+            nodes = uses.add(tx, self.id, counts)
+            if nodes:
+                self.record(tx, uses.USE, None, {"nodes": nodes})
+            tx.execute("RELEASE uses")
+        except BaseException as error:
+            self.uses.put_back(counts)
+            if not isinstance(error, Exception) or not tx.in_transaction:  # given up by SQLite, on a full disk
+                raise
+            tx.execute("ROLLBACK TO uses")
+            tx.execute("RELEASE uses")
+            logger.warning("what was delivered could not be counted, and is tried again: %r", error)
+            return {}
+        return counts
+
+    def flush_uses(self) -> None:
+        """Writes the counts by themselves. If that fails they wait on: nobody's call is to fail with them."""
+        counts: dict[str, int] = {}
+        if not self.uses:
+            return
+        try:
+            with self.connections.write() as tx:
+                counts = self.write_uses(tx)
+        except HybridMemError as error:
+            self.uses.put_back(counts)
+            logger.info("what was delivered is not counted yet: %s", error)
 
     def point(
         self, tx: sqlite3.Connection, task: Key | None, node: Key | None, *, agent: str | None = None
@@ -112,7 +152,8 @@ class Workspace:
         sequence, at = points.last_checkpoint(tx, self.id)
         head, _ = log.head(tx, self.id)
         by_count = rule.every_operations > 0 and head - sequence >= rule.every_operations
-        by_time = rule.every_seconds > 0 and at > 0 and self.now() - at >= rule.every_seconds * 1_000_000
+        # A checkpoint that lies ahead is none to wait for: the clock has been set back since.
+        by_time = rule.every_seconds > 0 and at > 0 and abs(self.now() - at) >= rule.every_seconds * 1_000_000
         if by_count or by_time:
             self.checkpoint(tx, "operations" if by_count else "time")
 
@@ -161,6 +202,7 @@ class _Write(Transaction):
         self._workspace = workspace
         self._opens_session = False
         self._stops_time = False
+        self._counted: dict[str, int] = {}
 
     def _begin(self, caller: FrameType) -> sqlite3.Connection:
         tx, workspace = super()._begin(caller), self._workspace
@@ -169,12 +211,17 @@ class _Write(Transaction):
         if workspace.session is None:
             self._opens_session = True
             workspace.session = points.open_session(tx, workspace.id, workspace.agent, process_name(), workspace.now())
+        # First of all, as it was delivered before: a restore takes it back, and a checkpoint has it.
+        self._counted = workspace.write_uses(tx)
         return tx
 
     def _end(self) -> None:
         try:
             if self._opens_session and self._is_undone:
                 self._workspace.session = None  # while the others still wait for the lock
+            if self._counted and self._is_undone:
+                self._workspace.uses.put_back(self._counted)
+            self._counted = {}
             if self._stops_time:
                 self._workspace.writing.moment = None
         finally:

@@ -75,6 +75,46 @@ class TestAnUpdate:
         assert (operation.node_id, operation.at) == (node.id, said + timedelta(days=3))
 
 
+@pytest.mark.parametrize("language", REVERSALS)
+class TestSuperseding:
+    @pytest.mark.parametrize("way", WAYS)
+    def test_only_what_holds_now_is_found_at_once_and_after_a_restart(
+        self, memory: OpenMemory, language: str, way: str
+    ) -> None:
+        """C010: by whichever signal one asks, about now or in the words of before."""
+        before, after, now = REVERSALS[language]
+        m = memory(retrieval=WAYS[way])
+        old = m.add(before, type="preference")
+        m.flush()
+        assert contents(m.search(before)) == [before]
+        m.supersede(old.id, after)
+        for _ in range(2):
+            for question in (now, before):
+                assert contents(m.search(question)) == [after]
+                assert before not in m.context(question).text
+            m.flush()
+            m.close()
+            m = memory(retrieval=WAYS[way])
+        assert contents(m.children()) == [after]
+
+    def test_what_it_was_before_can_be_asked_in_every_way(self, memory: OpenMemory, clock: Any, language: str) -> None:
+        """C010: the old one is marked, linked, in history, found by its state, and by the time at which it held."""
+        before, after, now = REVERSALS[language]
+        m = memory()
+        old = m.add(before, type="preference")
+        then = clock.time
+        clock.advance(days=30)
+        new = m.supersede(old.id, after)
+        assert (m.get(old.id).state, m.get(old.id).replaced_by) == ("superseded", new.id)
+        [hit] = m.search(now, states=["superseded"])
+        assert (hit.id, hit.content) == (old.id, before)
+        assert contents(m.search(now, as_of=then)) == [before]
+        assert m.get(old.id, as_of=then).state == "live"
+        assert contents(m.children(as_of=then)) == [before]
+        turned = m.history(old.id)[-1]
+        assert (turned.kind, turned.at, turned.changes["replaced_by"].after) == ("supersede", clock.time, new.id)
+
+
 class TestTwoPlainWrites:
     @pytest.mark.parametrize("language", EQUAL_MATCHES)
     @pytest.mark.parametrize("days", [1, 30, 365])

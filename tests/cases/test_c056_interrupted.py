@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import signal
+import sqlite3
 import time
 from pathlib import Path
 
@@ -56,5 +58,7 @@ def test_an_import_that_is_stopped_anywhere_says_so_and_the_next_adds_only_what_
 
 
 def has_namespace(store: Path) -> bool:
-    """A signal may come before the store has any."""
-    return document(program(store, "stats", "--json"))[0] == 0
+    """A signal may come before the store has any, and before it has tables."""
+    with contextlib.closing(sqlite3.connect(store / "tree.db")) as conn, contextlib.suppress(sqlite3.OperationalError):
+        return conn.execute("SELECT count(*) FROM namespace").fetchone() != (0,)
+    return False

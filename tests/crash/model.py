@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from hybridmem import Memory, Node
+from eval.durability.expected import Tree, described, standing
+from hybridmem import Memory
+
+#: What operations decide of a node here.
+FIELDS = ("content", "parent", "version", "type", "status", "next_step", "pinned", "state")
 
 
 @dataclass
-class Expected:
-    """``nodes``: id → content, parent, version, type, status, next_step, pinned, state; in insertion order, root
-    included. ``before``: the state of what is forgotten now before it was."""
+class Expected(Tree):
+    """``nodes``: id → FIELDS; in insertion order. ``before``: the state of what is forgotten now before it was."""
 
-    root: str
-    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     task: str | None = None
     node: str | None = None
     labels: list[str] = field(default_factory=list)
@@ -24,13 +24,12 @@ class Expected:
     @classmethod
     def read(cls, memory: Memory) -> Expected:
         """What is really there."""
-        point = memory.resume()
-        nodes = sorted(memory.walk(), key=lambda node: (node.created_at, node.depth))
+        task, node = standing(memory.resume())
         return cls(
             root=memory.root().id,
-            nodes={node.id: describe(node) for node in nodes},
-            task=point.active_task.id if point.active_task else None,
-            node=point.active_node.id if point.active_node else None,
+            nodes={one: {name: values[name] for name in FIELDS} for one, values in described(memory).items()},
+            task=task,
+            node=node,
             labels=[found.label for found in reversed(memory.checkpoints()) if found.label],
             before={
                 one: before
@@ -39,17 +38,6 @@ class Expected:
                 for one, before, *_ in operation.payload["states"]
             },
         )
-
-    def copy(self) -> Expected:
-        return copy.deepcopy(self)
-
-    def below(self, one: str, other: str) -> bool:
-        """Whether ``one`` is ``other`` or hangs below it."""
-        while one != other:
-            if one == self.root:
-                return False
-            one = self.nodes[one]["parent"]
-        return True
 
     def branch(self, one: str) -> list[str]:
         return [other for other in self.nodes if self.below(other, one)]
@@ -156,14 +144,8 @@ class Expected:
 
     def _finish_task(self, made: str | None, id: str, status: str) -> None:
         self._change(id, status=status, next_step=None)
-        if self.task != id:
-            return
-        self.node, self.task, above = id, None, self.nodes[id]["parent"]
-        while above != self.root:
-            if self.nodes[above]["status"] == "open":
-                self.task = above
-                return
-            above = self.nodes[above]["parent"]
+        if self.task == id:
+            self.node, self.task = id, self.open_above(id)
 
     def _forget(self, made: str | None, id: str, subtree: bool) -> None:
         changed = self.changing("forget", id, subtree)
@@ -190,16 +172,3 @@ class Expected:
 
     def _checkpoint(self, made: str | None, label: str) -> None:
         self.labels.append(label)
-
-
-def describe(node: Node) -> dict[str, Any]:
-    return {
-        "content": node.content,
-        "parent": node.parent_id,
-        "version": node.version,
-        "type": node.type,
-        "status": node.task.status if node.task else None,
-        "next_step": node.task.next_step if node.task else None,
-        "pinned": node.pinned,
-        "state": node.state,
-    }

@@ -26,11 +26,14 @@ def _load(tmp_path: Path, text: str) -> tuple[experiment.Experiment, list[experi
 def test_memory_is_laid_over_the_base_section_by_section(tmp_path: Path) -> None:
     found, (run,) = _load(tmp_path, MINIMAL + "memory:\n  retrieval: {omega: 0.3}\n")
     assert (found.ks, found.budgets, found.base) == ((5, 10, 20), (256, 512, 1024, 2048, 4096), "default")
-    assert run.config == config.load(overrides={"retrieval.omega": 0.3})
+    assert run.config == config.load(overrides={"retrieval.omega": 0.3, "weights.count_uses": False})
 
 
-def test_without_memory_it_is_the_default_configuration(tmp_path: Path) -> None:
-    assert _load(tmp_path, MINIMAL)[1][0].config == config.Config()
+def test_without_memory_it_is_the_default_configuration_and_no_answer_depends_on_those_before(tmp_path: Path) -> None:
+    """What is delivered is not counted, unless the experiment is about that."""
+    assert _load(tmp_path, MINIMAL)[1][0].config == config.load(overrides={"weights.count_uses": False})
+    counting = _load(tmp_path, MINIMAL + "memory:\n  weights: {count_uses: true}\n")[1][0].config
+    assert counting == config.Config()
 
 
 @pytest.mark.parametrize("file", IN_REPOSITORY, ids=lambda file: file.name)

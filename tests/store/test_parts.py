@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hybridmem import Memory
 from hybridmem.store import lexical, log, outbox, points, tree
-from hybridmem.store.paths import path_ids, path_segment
+from hybridmem.store.paths import ids_on_paths, path_below, path_ids, path_segment
 from hybridmem.store.rows import content_key, dump, from_micros, new_uid, subtree_range, to_micros
 from hybridmem.text import terms
 
@@ -62,6 +62,15 @@ class TestPaths:
         beside = "/" + "".join(path_segment(one) for one in [*above[:-1], above[-1] + 1])
         assert not low <= beside < high
         assert path_ids(longer) == [*above, *below]
+
+    @given(st.lists(st.integers(0, 10**3), max_size=60))
+    def test_what_some_paths_name_together_is_what_each_of_them_names(self, above: list[int]) -> None:
+        """Of a tree in which each node hangs under one of the earlier ones; the root alone too."""
+        paths = ["/" + path_segment(1)]
+        for number, parent in enumerate(above, 2):
+            paths.append(path_below(paths[parent % len(paths)], number))
+        for some in (paths[::2], paths[::-3], paths[:1], []):
+            assert ids_on_paths(some) == {one for path in some for one in path_ids(path)}
 
     @pytest.mark.parametrize(
         ("content", "expected"),

@@ -43,7 +43,7 @@ def edit(store: Path, statement: str, *values: Any) -> None:
         assert database.execute(statement, values).rowcount > 0
 
 
-@given(life=steps())
+@given(life=steps("back"))
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_whatever_happened_the_log_replayed_is_the_tree(
     tmp_path_factory: pytest.TempPathFactory, life: list[Step]
