@@ -12,7 +12,7 @@ from eval.datasets.synthetic_run import Run
 from hybridmem import Memory
 from hybridmem.config import Config
 from hybridmem.embed.hashing import HashingEmbedder
-from hybridmem.ports import TokenCounter
+from hybridmem.ports import Summarizer, TokenCounter
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,17 @@ class Planted:
 class Life:
     """The memory of a run with every task finished. The facts are only looked for; nothing tells the memory of them."""
 
-    def __init__(self, directory: Path, run: Run, config: Config, counter: TokenCounter) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        run: Run,
+        config: Config,
+        counter: TokenCounter,
+        summarizer: Summarizer | None = None,
+    ) -> None:
+        """:param summarizer: None: the configured one."""
         self._counter = counter
-        self._memory = Memory.open(directory, config=config, embedder=HashingEmbedder())
+        self._memory = Memory.open(directory, config=config, embedder=HashingEmbedder(), summarizer=summarizer)
         self._tasks: dict[str, str] = {}
         self.planted = planted(run)
         #: Contents of all that was ever written, by id.

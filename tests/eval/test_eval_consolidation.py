@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -9,12 +10,14 @@ import pytest
 
 from eval import kinds, results
 from eval.consolidation import plan, run
-from eval.consolidation.life import chatter, planted
+from eval.consolidation.life import Life, chatter, planted
 from eval.datasets import synthetic
 from eval.datasets.synthetic_run import Run
 from eval.experiment import CONFIGS
 from hybridmem.config import load
 from hybridmem.errors import ConfigError
+from hybridmem.ports import Passage
+from hybridmem.tokens import token_counter
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")
 
@@ -34,14 +37,30 @@ def test_tokens_fall_by_sixty_percent_and_the_planted_facts_stay(tmp_path: Path)
     assert "recall" in next(iter(kinds.sheets(results.read(file)))).markdown()
 
 
-def test_a_summariser_that_loses_everything_is_seen() -> None:
+class Forgetful:
+    """Keeps the first memory of a branch."""
+
+    def summarize(self, passages: Sequence[Passage], budget: int) -> str:
+        return passages[0].text
+
+
+def test_a_summariser_that_loses_facts_is_seen(tmp_path: Path) -> None:
     """Else the figures could not be trusted when they are good."""
+    made = Run(Random("0/run-1-zh"), "zh", 5, 110)
+    config = load({"index": {"background": False}})
+    with Life(tmp_path / "store", made, config, token_counter(), Forgetful()) as life:
+        found = life.consolidate()
+    assert found["summaries"] == 5
+    assert found["facts_kept"] <= 10 < found["facts"] == len(found["lost"]) + found["facts_kept"]
+    assert found["tokens_after"] < 0.2 * found["tokens_before"]
+    assert found["recoverable"] == found["originals"]
+
+
+def test_nothing_consolidated_is_nothing_saved() -> None:
     small = plan.Plan(name="x", runs=1, tasks=5, nodes=110, passes=1)
-    honest = run.run(small, load({"index": {"background": False}}))
-    none = run.run(small, load({"index": {"background": False}, "consolidation": {"min_tokens": 100_000}}))
-    figures = [one["consolidation"]["languages"]["all"][0] for one in (honest, none)]
-    assert figures[0]["down"] > 40.0
-    assert (figures[1]["down"], figures[1]["recall"], figures[1]["summaries"]) == (0.0, 100.0, 0)
+    result = run.run(small, load({"index": {"background": False}, "consolidation": {"min_tokens": 100_000}}))
+    figures = result["consolidation"]["languages"]["all"][0]
+    assert (figures["down"], figures["recall"], figures["summaries"]) == (0.0, 100.0, 0)
 
 
 def test_the_facts_are_the_answers_of_the_data_set() -> None:
