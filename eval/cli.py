@@ -231,6 +231,25 @@ def updates(
         Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
 
 
+@app.command()
+def consolidate(experiment: _Experiment, out: _Out = _RUNS, as_json: _Json = False) -> None:
+    """Make summaries of made runs, several times, and count the tokens and the planted facts that are left."""
+    with _errors():
+        from eval.consolidation import plan
+        from eval.consolidation import run as runs
+
+        what, settings = plan.load(experiment)
+        with _progress(runs.steps(what), 1, unit="passes") as (progress, _):
+            result = runs.run(what, settings, progress)
+        file = out / runs.file_name(result)
+        results.write(file, result)
+        if as_json:
+            _print_json({**_summary(result), "file": str(file)})
+            return
+        _print_tables([], [result], markdown=False)
+        Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
+
+
 def main() -> None:
     """The entry of ``python -m eval``."""
     app(prog_name="python -m eval")

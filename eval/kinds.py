@@ -7,6 +7,7 @@ from typing import Any
 
 from eval import results
 from eval.bench import sheets as bench
+from eval.consolidation import sheets as consolidation
 from eval.durability import sheets as durability
 from eval.forgetting import sheets as forgetting
 from eval.sheet import Sheet
@@ -20,6 +21,7 @@ _KINDS = {
     results.DURABILITY: ("Durability", durability.of),
     results.FORGETTING: ("Forgetting", forgetting.of),
     results.UPDATES: ("What holds now", updates.of),
+    results.CONSOLIDATION: ("Consolidation", consolidation.of),
 }
 
 

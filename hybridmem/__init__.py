@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hybridmem.backup_restore import restore_backup
     from hybridmem.changes import Change, HistoryEntry, NodeChange, Pruned, PruneReport, RestoreReport
     from hybridmem.config import Config, Policy
+    from hybridmem.consolidated import Consolidated, ConsolidationReport
     from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
         ConfigError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         StoreDamaged,
         StoreFull,
         StoreTooNew,
+        SummarizerUnavailable,
         TaskClaimed,
     )
     from hybridmem.findings import Finding, Report
@@ -70,6 +72,8 @@ __all__ = [
     "Config",
     "ConfigError",
     "Conflict",
+    "Consolidated",
+    "ConsolidationReport",
     "Context",
     "Dropped",
     "DuplicateGroup",
@@ -110,6 +114,7 @@ __all__ = [
     "StoreDamaged",
     "StoreFull",
     "StoreTooNew",
+    "SummarizerUnavailable",
     "Task",
     "TaskClaimed",
     "__version__",
@@ -120,8 +125,8 @@ __all__ = [
 
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
-    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.findings",
-    "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
+    "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
+    "hybridmem.findings", "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
 )  # fmt: skip
 
 

@@ -254,6 +254,25 @@ class ForgettingConfig(Section):
         return self
 
 
+class ConsolidationConfig(Section):
+    summarizer: Literal["extractive", "openai"] = "extractive"
+    budget_share: float = Field(default=0.3, gt=0.0, lt=1.0)
+    min_tokens: int = Field(default=100, ge=1)
+    model: str | None = None
+    base_url: str | None = None
+    api_key_env: str = "OPENAI_API_KEY"
+    timeout_seconds: float = Field(default=60.0, gt=0.0, le=3600.0)
+    retries: int = Field(default=3, ge=0, le=20)
+
+    @model_validator(mode="after")
+    def _endpoint_named_where_needed(self) -> ConsolidationConfig:
+        for name in ("model", "base_url"):
+            if (self.summarizer == "openai") != bool(getattr(self, name)):
+                needs = "must be set" if self.summarizer == "openai" else "must not be set"
+                raise ValueError(f"consolidation.{name} {needs} when consolidation.summarizer is {self.summarizer!r}")
+        return self
+
+
 class Config(Section):
     store: StoreConfig = StoreConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
@@ -263,6 +282,7 @@ class Config(Section):
     context: ContextConfig = ContextConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     forgetting: ForgettingConfig = ForgettingConfig()
+    consolidation: ConsolidationConfig = ConsolidationConfig()
 
 
 def load(

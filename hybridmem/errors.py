@@ -16,7 +16,8 @@
     ├── IndexUnavailable          9   the vector index cannot be used; everything else goes on
     ├── StoreFull                10   no room to write: disk full, or the directory is read-only
     ├── StoreClosed              11   the handle was closed, or carried over a fork
-    └── RerankerUnavailable      12   the configured reranker cannot be loaded
+    ├── RerankerUnavailable      12   the configured reranker cannot be loaded
+    └── SummarizerUnavailable    15   the configured summariser cannot be reached; consolidate() reports it and goes on
 """
 
 from __future__ import annotations
@@ -119,3 +120,9 @@ class RerankerUnavailable(HybridMemError):
     """``retrieval.reranker`` names a model that cannot be loaded; leave it out, and searching works without it."""
 
     exit_code = 12
+
+
+class SummarizerUnavailable(HybridMemError):
+    """The model of ``consolidation.summarizer`` cannot be reached or refuses; nothing is changed."""
+
+    exit_code = 15

@@ -65,6 +65,14 @@ BACKUP_POINTS = {
     "backup_restore.after_rename": "the copy is the database",
 }
 
+#: Likewise, of consolidating and of undoing it.
+CONSOLIDATION_POINTS = {
+    "consolidate.before_write": "a branch is summarised, and nothing written",
+    "consolidate.after_summary": "the summary is written; all that it stands for is still live",
+    "consolidate.after_sources": "what the summary stands for is archived; outbox and log do not know",
+    "unconsolidate.after_rows": "the sources are live and the summary forgotten; outbox and log do not know",
+}
+
 _armed: str | None = None
 _left = 0
 
@@ -79,7 +87,7 @@ def arm() -> None:
     if not name:
         _armed = None
         return
-    known = {**POINTS, **BACKUP_POINTS}
+    known = {**POINTS, **BACKUP_POINTS, **CONSOLIDATION_POINTS}
     if name not in known:
         raise ConfigError(f"{VARIABLE}: there is no fault point {name!r}; there are {', '.join(known)}")
     if times and (not times.isdecimal() or int(times) < 1):

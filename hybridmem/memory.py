@@ -18,7 +18,7 @@ from hybridmem.forget_verbs import ForgetVerbs
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.intake_verbs import IntakeVerbs
-from hybridmem.ports import Clock, Embedder, Extractor, ImportanceEstimator, Reranker, SystemClock
+from hybridmem.ports import Clock, Embedder, Extractor, ImportanceEstimator, Reranker, Summarizer, SystemClock
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
@@ -26,6 +26,7 @@ from hybridmem.results import Context, SearchResult
 from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
+from hybridmem.summary_verbs import SummaryVerbs
 from hybridmem.types import ImportReport, Namespace, ReembedReport, Stats
 from hybridmem.verbs import TreeVerbs
 from hybridmem.weight_verbs import WeightVerbs
@@ -34,7 +35,7 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs):
+class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -52,6 +53,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs):
         reranker: Callable[[], Reranker] | None = None,
         importance_estimator: ImportanceEstimator | None = None,
         extractor: Extractor | None = None,
+        summarizer: Summarizer | None = None,
     ) -> None:
         """Not for users: call :meth:`open`."""
         TreeVerbs.__init__(self, workspace, indexer, importance_estimator)
@@ -59,6 +61,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs):
         IntakeVerbs.__init__(self, workspace, indexer, self._writer, model, extractor)
         ForgetVerbs.__init__(self, workspace)
         RecoveryVerbs.__init__(self, workspace, indexer)
+        SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
         indexer.chore = self._do_chores
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
@@ -76,6 +79,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs):
         reranker: Reranker | None = None,
         importance_estimator: ImportanceEstimator | None = None,
         extractor: Extractor | None = None,
+        summarizer: Summarizer | None = None,
         clock: Clock | None = None,
         create: bool = True,
     ) -> Memory:
@@ -93,6 +97,8 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs):
             that comes without an importance; it wins over the configuration. If it fails, the default stands.
         :param extractor: one of your own (see hybridmem.ports.Extractor): what it finds in the turns that are kept by
             :meth:`observe` is stored beside them; None: explicit words. If it fails, the turns are stored all the same.
+        :param summarizer: a summariser of your own for consolidate() (see hybridmem.ports.Summarizer); it wins over
+            consolidation.summarizer.
         :param clock: where the time comes from; None: the machine's clock.
         :param create: False: make neither the store nor the namespace, for programs that only read.
         :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
@@ -113,6 +119,8 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs):
             raise InvalidInput("importance_estimator: must have importance(); see ports.ImportanceEstimator")
         if extractor is not None and not hasattr(type(extractor), "extract"):
             raise InvalidInput("extractor: must have extract(); see ports.Extractor")
+        if summarizer is not None and not hasattr(type(summarizer), "summarize"):
+            raise InvalidInput("summarizer: must have summarize(); see ports.Summarizer")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
         connections = Connections(
@@ -128,7 +136,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs):
             raise
         model = Model(connections, lambda known: choose(known, settings.embedding, embedder))
         indexer = Indexer.configured(connections, model, settings, server)
-        return cls(workspace, model, indexer, ranker, importance_estimator, extractor)
+        return cls(workspace, model, indexer, ranker, importance_estimator, extractor, summarizer)
 
     @property
     def path(self) -> Path:

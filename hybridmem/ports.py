@@ -148,6 +148,33 @@ class VectorIndex(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One memory of a branch that is to be summarised, in the words in which it was written.
+
+    ``type`` is that of its node; "summary" is the summary of an earlier time. ``at`` is when it happened, aware UTC.
+    ``title`` is that of the task right below the head of the branch which it was written in; '' if there is none.
+    """
+
+    text: str
+    type: str
+    at: datetime
+    title: str = ""
+
+
+class Summarizer(Protocol):
+    """Says in few words what a branch holds. Safe to share between threads."""
+
+    def summarize(self, passages: Sequence[Passage], budget: int) -> str:
+        """The summary, in the language of the passages.
+
+        ``passages`` are in the order in which they happened, never empty; ``budget`` is how many tokens it should have
+        at most, ≥ 1: an aim, and what is as long as its sources or longer is not used. Whatever it raises is told in
+        the reply of consolidate(), and nothing is changed.
+        """
+        ...
+
+
 class TokenCounter(Protocol):
     """Counts tokens of a text as a language model would. ``name`` says which tokenizer."""
 

@@ -24,6 +24,7 @@ ScopeName = Literal["auto", "task", "namespace"]
 ROOT_TYPE = "root"
 TASK_TYPE = "task"
 DECISION_TYPE = "decision"
+SUMMARY_TYPE = "summary"
 #: Exact repeats of these under one parent confirm the existing node instead of making another (DESIGN section 8).
 MERGED_TYPES = frozenset({"fact", "preference", "decision"})
 

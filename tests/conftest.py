@@ -22,7 +22,7 @@ from hybridmem import Memory
 from hybridmem.embed.bundled import BundledEmbedder
 from hybridmem.embed.hashing import HashingEmbedder
 from hybridmem.errors import EmbeddingUnavailable
-from hybridmem.ports import Clock, Embedder, Reranker
+from hybridmem.ports import Clock, Embedder, Reranker, Summarizer
 
 #: Every table whose rows are the state of a store; ``lexical`` is the index of the terms.
 TABLES = (
@@ -102,6 +102,7 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
         reranker: Reranker | None = None,
         importance_estimator: Any = None,
         extractor: Any = None,
+        summarizer: Summarizer | None = None,
         clock: Clock = clock,
         **sections: Any,
     ) -> Memory:
@@ -114,6 +115,7 @@ def memory(tmp_path: Path, clock: SteerableClock) -> Iterator[OpenMemory]:
             reranker=reranker,
             importance_estimator=importance_estimator,
             extractor=extractor,
+            summarizer=summarizer,
             clock=clock,
         )
         opened.append(made)

@@ -39,10 +39,11 @@ def passed_in_the_code() -> Counter[str]:
 
 
 def test_every_point_is_listed_and_passed_in_one_place() -> None:
-    """The lists are what durability runs and tests/crash/test_backup_kill.py go by: a point that is missing there is
-    never died at."""
-    assert not set(faults.POINTS) & set(faults.BACKUP_POINTS)
-    assert passed_in_the_code() == Counter(dict.fromkeys([*faults.POINTS, *faults.BACKUP_POINTS], 1))
+    """The lists are what durability runs, tests/crash/test_backup_kill.py and test_consolidate_kill.py go by: a point
+    that is missing there is never died at."""
+    known = [*faults.POINTS, *faults.BACKUP_POINTS, *faults.CONSOLIDATION_POINTS]
+    assert len(set(known)) == len(known)
+    assert passed_in_the_code() == Counter(known)
 
 
 def run(store: Path, fault: str | None) -> subprocess.CompletedProcess[str]:

@@ -22,6 +22,7 @@ import typer
 
 from hybridmem.cli import (
     backups,
+    consolidating,
     demo,
     doctor,
     files,
@@ -95,7 +96,8 @@ def build() -> typer.Typer:
     ]
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
     parts = (
-        demo, memories, intake, tasks, retrieval, tree, weights, forgetting, recovery, past, backups, doctor, files,
+        demo, memories, intake, tasks, retrieval, tree, weights, forgetting, consolidating, recovery, past, backups,
+        doctor, files,
     )  # fmt: skip
     for part in parts:
         part.register(app)
