@@ -127,7 +127,7 @@ class Duplicates:
         for key, columns in (*others, (target, values)):
             tree.change(tx, key, workspace.now(), **columns)
             nodes.append([key.uid, {"version": key.version + 1, **columns}])
-        faults.point("states.after_rows")
+        faults.point("merge.after_rows")
         outbox.queue_all(tx, workspace.id, [key.id for key, _ in others])
         payload: dict[str, Any] = {"nodes": nodes, **extra}
         active: dict[str, list[str | None]] = {}

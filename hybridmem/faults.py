@@ -65,12 +65,13 @@ BACKUP_POINTS = {
     "backup_restore.after_rename": "the copy is the database",
 }
 
-#: Likewise, of consolidating and of undoing it.
+#: Likewise, of consolidating, of merging, and of undoing either.
 CONSOLIDATION_POINTS = {
     "consolidate.before_write": "a branch is summarised, and nothing written",
     "consolidate.after_summary": "the summary is written; all that it stands for is still live",
     "consolidate.after_sources": "what the summary stands for is archived; outbox and log do not know",
     "unconsolidate.after_rows": "the sources are live and the summary forgotten; outbox and log do not know",
+    "merge.after_rows": "memories are merged into one, or are themselves again; outbox and log do not know",
 }
 
 _armed: str | None = None

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Cli
+from hybridmem import Memory
+
+from .conftest import HASHING, Cli
 
 SUCCESSES = {
     "add": ("add", "部署 deploy finished", "--type", "event"),
@@ -34,6 +36,8 @@ SUCCESSES = {
     "tree": ("tree",),
     "supersede": ("supersede", "{fact}", "部门是市场部 marketing", "--importance", "0.8"),
     "feedback": ("feedback", "{fact}", "--confirmed", "--helpful", "--importance", "1", "--note", "用户说对"),
+    "consolidate": ("consolidate", "--dry-run"),
+    "unconsolidate": ("unconsolidate", "{summary}"),
     "forget": ("forget", "{fact}"),
     "restore-forgotten": ("restore-forgotten", "{fact}"),
     "archive": ("archive", "{event}", "--no-subtree"),
@@ -113,6 +117,9 @@ FAILURES = {
     "unknown command": (("serach", "x"), 2, "UsageError"),
     "feedback: says nothing": (("feedback", "{fact}"), 2, "InvalidInput"),
     "feedback: unknown reason": (("feedback", "{fact}", "--confirmed-by", "nope"), 4, "NotFound"),
+    "consolidate: unknown id": (("consolidate", "没有"), 4, "NotFound"),
+    "consolidate: days below 0": (("consolidate", "--older-than", "-1"), 2, "InvalidInput"),
+    "unconsolidate: no summary": (("unconsolidate", "{fact}"), 2, "InvalidInput"),
     "supersede: a task": (("supersede", "{task}", "x"), 2, "InvalidInput"),
     "supersede: old version": (("supersede", "{fact}", "x", "--expected-version", "9"), 6, "Conflict"),
     "unknown option": (("search", "x", "--explian"), 2, "UsageError"),
@@ -133,7 +140,22 @@ def ids(cli: Cli, claim: dict[str, str], tmp_path: Path) -> dict[str, str]:
     cli.json("backup", "taken.db")
     one, double, merged = (cli.json("add", text, "--type", "note")["id"] for text in ("报销", "报销。", "报销！"))
     cli.json("merge", one, merged)
-    return {**claim, "one": one, "double": double}
+    return {**claim, "one": one, "double": double, "summary": summarised(cli.store, claim["task"])}
+
+
+def summarised(store: Path, active: str) -> str:
+    """The id of the summary of a task that is finished now; the active task is the one it was."""
+    with Memory.open(store, config={**HASHING, "consolidation": {"min_tokens": 20}}) as memory:
+        task = memory.start_task("办完的任务")
+        memory.add_many(
+            [{"content": f"发票 INV-{number} 没人接 nobody answered", "type": "event"} for number in range(9)]
+        )
+        memory.add("决定：hand it in again", type="decision")
+        memory.finish_task()
+        (branch,) = memory.consolidate(task.id).branches
+        memory.switch_task(active)
+    assert branch.summary_id is not None
+    return branch.summary_id
 
 
 @pytest.mark.parametrize("name", SUCCESSES)

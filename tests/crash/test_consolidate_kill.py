@@ -1,4 +1,4 @@
-"""Killed at any step of consolidating or of undoing it: all of a branch is a summary, or nothing is."""
+"""Killed at any step of consolidating or merging, or of undoing it: all is done, or nothing is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,20 @@ memory = Memory.open(sys.argv[1], config=QUIET | {"consolidation": {"min_tokens"
 summaries = [node.id for node in memory.walk() if node.type == "summary"]
 memory.unconsolidate(summaries[0]) if summaries else memory.consolidate()
 """
-POINTS = [*faults.CONSOLIDATION_POINTS, "write.before_commit", "log.after_row", "node.after_lexical"]
+MERGE = """
+os.environ["HYBRIDMEM_FAULT"] = sys.argv[2]
+import hybridmem.faults
+hybridmem.faults.arm()
+memory = Memory.open(sys.argv[1], config=QUIET)
+keep, *others = sys.argv[3:]
+memory.merge_duplicates(keep, others) if others else memory.unmerge(keep)
+"""
+POINTS = [
+    *sorted(set(faults.CONSOLIDATION_POINTS) - {"merge.after_rows"}),
+    "write.before_commit",
+    "log.after_row",
+    "node.after_lexical",
+]
 
 
 @pytest.mark.parametrize("undo", [False, True], ids=["consolidate", "unconsolidate"])
@@ -50,6 +63,29 @@ def test_all_or_nothing(tmp_path: Path, point: str, undo: bool) -> None:
             summary = next(node for node in memory.walk() if node.type == "summary")
             assert summary.state == ("forgotten" if undo else "live")
             assert sum(state == "archived" for state, _, _ in after.values()) == (0 if undo else 10)
+        else:
+            assert after == before
+        assert memory.verify(replay=True).ok
+        assert memory.flush() == 0
+    check_vectors(store)
+
+
+@pytest.mark.parametrize("undo", [False, True], ids=["merge", "unmerge"])
+@pytest.mark.parametrize("point", ["merge.after_rows", "log.after_row", "write.before_commit", "write.after_commit"])
+def test_a_merge_is_done_or_not(tmp_path: Path, point: str, undo: bool) -> None:
+    store = tmp_path / "store"
+    with Memory.open(store, config=QUIET) as memory:
+        keep, *others = (memory.add(text, type="note").id for text in ("发票盖章", "发票盖章。", "Stamp invoices"))
+        if undo:
+            memory.merge_duplicates(keep, others)
+        memory.flush()
+        before = [(node.id, node.state, node.replaced_by, node.version) for node in memory.walk()]
+    assert run(MERGE, store, point, keep, *([] if undo else others)).returncode == -9
+    check_database(store)
+    with Memory.open(store, config=QUIET) as memory:
+        after = [(node.id, node.state, node.replaced_by, node.version) for node in memory.walk()]
+        if point == "write.after_commit":
+            assert [memory.get(one).state for one in others] == ["live" if undo else "superseded"] * 2
         else:
             assert after == before
         assert memory.verify(replay=True).ok
