@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from eval import cache, kinds, results, tables
+from eval import cache, kinds, results, studies, tables
 from eval import experiment as experiments
 from hybridmem.errors import ConfigError, HybridMemError
 
@@ -52,8 +52,17 @@ def run(
     limit: _Limit = None,
     as_json: _Json = False,
 ) -> None:
-    """Run an experiment: a table and a result file for each of its data sets and seeds."""
+    """Run an experiment: a table and a result file for each of its data sets and seeds.
+
+    One that says a kind (forgetting, consolidation, updates) is made whole, with one result file.
+    """
     with _errors():
+        study = studies.load(experiment, data, cache.FILE)
+        if study is not None:
+            if limit is not None:
+                raise ConfigError(f"--limit: {experiment} does not compare systems on questions, and is made whole")
+            _study(study, out, as_json)
+            return
         plan, runs = experiments.load(experiment)
         if plan.sweep:
             raise ConfigError(f"{experiment}: has a sweep; run it with: python -m eval sweep {experiment}")
@@ -74,6 +83,8 @@ def sweep(
     So an interrupted sweep goes on where it stopped, and one that is finished only prints its tables.
     """
     with _errors():
+        if experiments.read(experiment).get("kind") is not None:
+            raise ConfigError(f"{experiment}: has no sweep; run it with: python -m eval run {experiment}")
         _, runs = experiments.load(experiment)
         _show(_make(runs, data, out, limit, again=False), as_json)
 
@@ -133,13 +144,7 @@ def bench(
         sizes = benchmark.sizes(nodes)
         with _progress(benchmark.steps(sizes), 1, unit="steps") as (progress, _):
             result = benchmark.run(sizes, seed, stores, progress)
-        file = out / benchmark.file_name(result)
-        results.write(file, result)
-        if as_json:
-            _print_json({**_summary(result), "file": str(file)})
-            return
-        _print_tables([], [result], markdown=False)
-        Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
+        _made(out / benchmark.file_name(result), result, as_json)
 
 
 @app.command()
@@ -170,84 +175,9 @@ def durability(
 
         with _progress(kills, 1, unit="kills") as (progress, _):
             result = runs.run(kills, seed, progress, logs=logs, broken=sabotage, folder=folder)
-        file = out / outcome.file_name(result)
-        results.write(file, result)
-        if as_json:
-            _print_json({**_summary(result), "file": str(file)})
-        else:
-            _print_tables([], [result], markdown=False)
-            Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
+        _made(out / outcome.file_name(result), result, as_json)
         if result[results.DURABILITY]["failed"]:
             raise typer.Exit(1)
-
-
-@app.command()
-def forgetting(experiment: _Experiment, data: _Data = _DATA, out: _Out = _RUNS, as_json: _Json = False) -> None:
-    """Forget as a history grows, by each policy and as much as each share says, and count what is needed afterwards."""
-    with _errors():
-        from eval.forgetting import plan
-        from eval.forgetting import run as runs
-
-        vectors = cache.VectorCache(cache.FILE)
-        try:
-            made = runs.Forgetting(*plan.load(experiment), data, vectors)
-            with _progress(made.steps, 1) as (progress, _):
-                result = made.run(progress)
-        finally:
-            vectors.close()
-        file = out / runs.file_name(result)
-        results.write(file, result)
-        if as_json:
-            _print_json({**_summary(result), "file": str(file)})
-            return
-        _print_tables([], [result], markdown=False)
-        Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
-
-
-@app.command()
-def updates(
-    seeds: Annotated[str, typer.Option("--seeds", help="Of the synthetic sets, separated by commas.")] = "3,4,5",
-    out: _Out = _RUNS,
-    as_json: _Json = False,
-) -> None:
-    """Ask what holds now where something was corrected: does the newer note come before the older one? With the weights
-    on and off, and by how the correction was written."""
-    with _errors():
-        from eval.updates import run as runs
-
-        vectors = cache.VectorCache(cache.FILE)
-        try:
-            made = runs.Updates(runs.parse(seeds), vectors)
-            with _progress(made.steps, 1) as (progress, _):
-                result = made.run(progress)
-        finally:
-            vectors.close()
-        file = out / runs.file_name(result)
-        results.write(file, result)
-        if as_json:
-            _print_json({**_summary(result), "file": str(file)})
-            return
-        _print_tables([], [result], markdown=False)
-        Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
-
-
-@app.command()
-def consolidate(experiment: _Experiment, out: _Out = _RUNS, as_json: _Json = False) -> None:
-    """Make summaries of made runs, several times, and count the tokens and the planted facts that are left."""
-    with _errors():
-        from eval.consolidation import plan
-        from eval.consolidation import run as runs
-
-        what, settings = plan.load(experiment)
-        with _progress(runs.steps(what), 1, unit="passes") as (progress, _):
-            result = runs.run(what, settings, progress)
-        file = out / runs.file_name(result)
-        results.write(file, result)
-        if as_json:
-            _print_json({**_summary(result), "file": str(file)})
-            return
-        _print_tables([], [result], markdown=False)
-        Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
 
 
 def main() -> None:
@@ -270,6 +200,22 @@ def _make(runs: Sequence[experiments.Run], data: Path, out: Path, limit: int | N
             return done
     finally:
         vectors.close()
+
+
+def _study(study: studies.Study, out: Path, as_json: bool) -> None:
+    with _progress(study.steps, 1, unit=study.unit) as (progress, _):
+        result = study.run(progress)
+    _made(out / results.study_file_name(result), result, as_json)
+
+
+def _made(file: Path, result: dict[str, Any], as_json: bool) -> None:
+    """Writes a result that is not of an experiment with systems, and shows it."""
+    results.write(file, result)
+    if as_json:
+        _print_json({**_summary(result), "file": str(file)})
+        return
+    _print_tables([], [result], markdown=False)
+    Console(stderr=True).print(f"result file: {_plain(file)}", soft_wrap=True, highlight=False)
 
 
 def _show(done: Sequence[Done], as_json: bool) -> None:

@@ -28,13 +28,7 @@ _KINDS = {
 def title(result: Result) -> str:
     """What a result is called: its kind, and the commit that it was made with, as several may stand beside each
     other."""
-    return f"{_KINDS[results.kind(result)][0]}: {commit(result)}"
-
-
-def commit(result: Result) -> str:
-    """The first ten digits, and whether there were changes beside it."""
-    git = result["provenance"]["git"]
-    return f"{(git['sha'] or 'uncommitted')[:10]}{'-dirty' if git['sha'] and git['dirty'] else ''}"
+    return f"{_KINDS[results.kind(result)][0]}: {results.commit(result)}"
 
 
 def sheets(result: Result) -> Iterable[Sheet]:

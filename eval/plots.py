@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval import figures, kinds, results, tables
+from eval import figures, results, tables
 from eval.bench import sheets
 from eval.forgetting import sheets as forgetting_sheets
 from eval.tables import Result
@@ -59,7 +59,7 @@ def draw(found: Sequence[Result], out: Path, others: Sequence[Result] = ()) -> l
 def other_name(result: Result) -> str:
     """What the plot of a result of another kind is called: by its commit, as several may be drawn beside each other."""
     kind = results.kind(result)
-    return f"{kind}-{kinds.commit(result)}-{_OTHER_KINDS[kind][0] if kind in _OTHER_KINDS else ''}"
+    return f"{kind}-{results.commit(result)}-{_OTHER_KINDS[kind][0] if kind in _OTHER_KINDS else ''}"
 
 
 def name(result: Result) -> str:
@@ -224,10 +224,13 @@ def mis_forgetting(result: Result) -> Figure:
     figure, axes = _paper(6.4, 4.2)
     across, rows = forgetting_sheets.shares(result), forgetting_sheets.rows(result)
     for place, (policy, cells) in enumerate(rows.items()):
-        color, mark = [*_STYLES.values(), *_OTHERS][place]
-        missed = [100 * cells[share]["mis_forgetting"] for share in across]
-        width = 2.4 if place == 0 else 1.4
-        axes.plot([100 * share for share in across], missed, color=color, marker=mark, linewidth=width, label=policy)
+        color, mark = [*_STYLES.values(), *_OTHERS][place % 10]
+        missed = [cells[share]["mis_forgetting"] for share in across]
+        width, percents = 2.4 if place == 0 else 1.4, [100 * share for share in across]
+        low, high = [[100 * one[end] for one in missed] for end in ("low", "high")]
+        axes.fill_between(percents, low, high, color=color, alpha=0.15 if place == 0 else 0.07, linewidth=0)
+        means = [100 * one["mean"] for one in missed]
+        axes.plot(percents, means, color=color, marker=mark, linewidth=width, label=policy)
     axes.set_xlabel("sessions forgotten, %")
     axes.set_ylabel("needed sessions forgotten, %")
     axes.set_ylim(bottom=0)

@@ -28,10 +28,10 @@ FORMAT = 2
 
 #: The key by which the result of ``python -m eval bench`` is told from that of an experiment.
 BENCH = "bench"
-#: Likewise of that of ``python -m eval durability``, and of ``python -m eval forgetting``.
+#: Likewise of that of ``python -m eval durability``.
 DURABILITY = "durability"
+#: And of the experiments of eval.studies, by their kind.
 FORGETTING = "forgetting"
-#: And of ``python -m eval updates``, and of ``python -m eval consolidate``.
 UPDATES = "updates"
 CONSOLIDATION = "consolidation"
 _OTHERS = (BENCH, DURABILITY, FORGETTING, UPDATES, CONSOLIDATION)
@@ -116,6 +116,17 @@ def file_name(result: Mapping[str, Any]) -> str:
     return "-".join(part for part in parts if part) + ".json"
 
 
+def commit(result: Mapping[str, Any]) -> str:
+    """The first ten digits of the commit that a result was made with, and whether there were changes beside it."""
+    git = result["provenance"]["git"]
+    return f"{(git['sha'] or 'uncommitted')[:10]}{'-dirty' if git['sha'] and git['dirty'] else ''}"
+
+
+def study_file_name(result: Mapping[str, Any]) -> str:
+    """``<experiment>-<short sha>[-dirty].json``, of an experiment of eval.studies."""
+    return f"{result[kind(result)]['plan']['name']}-{commit(result)}.json"
+
+
 def finished(file: Path, fingerprint: str) -> dict[str, Any] | None:
     """The result in ``file`` if it is of the same code, configuration, data and model; None: it has to be made."""
     try:
@@ -155,7 +166,7 @@ def read_all(paths: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def kind(result: Mapping[str, Any]) -> str:
-    """BENCH, DURABILITY, FORGETTING or CONSOLIDATION; '' for the result of an experiment with systems."""
+    """BENCH, DURABILITY, FORGETTING, UPDATES or CONSOLIDATION; '' for the result of an experiment with systems."""
     return next((name for name in _OTHERS if name in result), "")
 
 

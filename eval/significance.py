@@ -46,6 +46,20 @@ def intervals(columns: Floats, *, seed: int) -> Floats:
     return ends
 
 
+def ratio_interval(above: Floats, below: Floats, *, seed: int) -> tuple[float, float]:
+    """The 95 % percentile bootstrap interval of ``sum(above) / sum(below)``, questions drawn with replacement.
+
+    :param above, below: (n,) each; no resample of ``below`` may add up to 0, so each is > 0.
+    :raises InvalidInput: there are no questions.
+    """
+    if not len(above):
+        raise InvalidInput("an interval needs at least one value")
+    drawn = _resamples(len(above), seed)
+    tail = (1.0 - _LEVEL) / 2.0
+    low, high = np.quantile((drawn @ above) / (drawn @ below), [tail, 1.0 - tail])
+    return float(low), float(high)
+
+
 def p_values(differences: Floats, *, seed: int) -> Floats:
     """(m,) two-sided p-values of the paired sign-flip permutation test (Fisher's randomisation test).
 

@@ -1,9 +1,9 @@
-"""The file of a consolidation experiment. Like the other experiments, told from them by its key ``passes``."""
+"""The file of a consolidation experiment."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,10 +17,12 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    #: Tells what the experiment is; see eval.studies.
+    kind: Literal["consolidation"]
     #: Names the result file; lower-case letters, digits, - and _.
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
-    #: Of the synthetic runs; each gives ``runs`` of them.
-    seeds: tuple[int, ...] = Field(default=(0,), min_length=1)
+    #: Label → seeds of the synthetic runs, each of which gives ``runs`` of them. Each label is reported apart.
+    seeds: dict[str, tuple[int, ...]] = Field(min_length=1)
     #: Runs of a seed, and in each tasks and nodes, as in eval.datasets.synthetic.
     runs: int = Field(default=3, ge=1)
     tasks: int = Field(default=9, ge=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,8 +15,10 @@ from eval.consolidation.life import Life, chatter
 from eval.consolidation.plan import Plan
 from eval.datasets.synthetic import LANGUAGES
 from eval.datasets.synthetic_run import Run
+from eval.studies import Progress
 from hybridmem.config import Config
 from hybridmem.embed.hashing import HashingEmbedder
+from hybridmem.ports import TokenCounter
 from hybridmem.tokens import token_counter
 
 _SUMS = (
@@ -27,64 +29,87 @@ _SUMS = (
 _OTHER = 1_000_000
 
 
-def steps(plan: Plan) -> int:
-    """Passes in all."""
-    return len(plan.seeds) * plan.runs * plan.passes
+class Consolidating:
+    """One experiment, ready to run."""
 
+    unit = "passes"
 
-def run(plan: Plan, config: Config, progress: Callable[[str, int], None] = lambda what, done: None) -> dict[str, Any]:
-    """The result, ready for JSON.
+    def __init__(self, plan: Plan, config: Config) -> None:
+        self._plan = plan
+        self._config = config
 
-    :raises InvalidInput: the nodes have no room for the tasks.
-    """
-    started = time.perf_counter()
-    counter = token_counter()
-    lives: list[dict[str, Any]] = []
-    for seed in plan.seeds:
-        for number in range(plan.runs):
-            language = LANGUAGES[number % len(LANGUAGES)]
-            made, other = (_run(plan, one, number, language) for one in (seed, seed + _OTHER))
-            later = chatter(other)
-            with (
-                tempfile.TemporaryDirectory(prefix="hybridmem-eval-") as directory,
-                Life(Path(directory) / "store", made, config, counter) as life,
-            ):
-                passes = []
-                for place in range(plan.passes):
-                    if place:
-                        count = plan.later_notes * plan.tasks
-                        life.go_on([later[(place * count + one) % len(later)] for one in range(count)])
-                    passes.append(life.consolidate())
-                    progress(f"seed {seed}, {language}", 1)
-            lives.append({"seed": seed, "run": number + 1, "language": language, "passes": passes})
-    return {
-        "format": results.FORMAT,
-        results.CONSOLIDATION: {
-            "plan": plan.model_dump(mode="json"),
-            "counter": counter.name,
-            "languages": {
-                language: _figures(plan, [life for life in lives if language in ("all", life["language"])])
-                for language in ("all", *sorted({life["language"] for life in lives}))
+    @property
+    def steps(self) -> int:
+        """Passes in all."""
+        return sum(map(len, self._plan.seeds.values())) * self._plan.runs * self._plan.passes
+
+    def run(self, progress: Progress = lambda what, done: None) -> dict[str, Any]:
+        """The result document.
+
+        :raises InvalidInput: the nodes have no room for the tasks.
+        """
+        started = time.perf_counter()
+        counter = token_counter()
+        lives = [
+            {
+                "seeds": label,
+                "seed": seed,
+                "run": number + 1,
+                "language": LANGUAGES[number % len(LANGUAGES)],
+                "passes": self._live(seed, number, LANGUAGES[number % len(LANGUAGES)], counter, progress),
+            }
+            for label, seeds in self._plan.seeds.items()
+            for seed in seeds
+            for number in range(self._plan.runs)
+        ]
+        return {
+            "format": results.FORMAT,
+            results.CONSOLIDATION: {
+                "plan": self._plan.model_dump(mode="json"),
+                "counter": counter.name,
+                "seeds": {
+                    label: _by_language(self._plan, [life for life in lives if life["seeds"] == label])
+                    for label in self._plan.seeds
+                },
+                "runs": lives,
+                "seconds": round(time.perf_counter() - started, 1),
             },
-            "runs": lives,
-            "seconds": round(time.perf_counter() - started, 1),
-        },
-        "config": config.model_dump(mode="json"),
-        "provenance": results.provenance(HashingEmbedder().identity),
-    }
+            "config": self._config.model_dump(mode="json"),
+            "provenance": results.provenance(HashingEmbedder().identity),
+        }
 
-
-def file_name(result: Mapping[str, Any]) -> str:
-    """``<experiment>-<short sha>[-dirty].json``."""
-    git = result["provenance"]["git"]
-    commit = git["sha"][:10] if git["sha"] else "uncommitted"
-    dirty = "-dirty" if git["sha"] and git["dirty"] else ""
-    return f"{result[results.CONSOLIDATION]['plan']['name']}-{commit}{dirty}.json"
+    def _live(
+        self, seed: int, number: int, language: str, counter: TokenCounter, progress: Progress
+    ) -> list[dict[str, Any]]:
+        """One run, and what is there after each pass."""
+        plan = self._plan
+        made, other = (_run(plan, one, number, language) for one in (seed, seed + _OTHER))
+        later = chatter(other)
+        passes = []
+        with (
+            tempfile.TemporaryDirectory(prefix="hybridmem-eval-") as directory,
+            Life(Path(directory) / "store", made, self._config, counter) as life,
+        ):
+            for place in range(plan.passes):
+                if place:
+                    count = plan.later_notes * plan.tasks
+                    life.go_on([later[(place * count + one) % len(later)] for one in range(count)])
+                passes.append(life.consolidate())
+                progress(f"seed {seed}, {language}", 1)
+        return passes
 
 
 def _run(plan: Plan, seed: int, number: int, language: str) -> Run:
     """The run that eval.datasets.synthetic makes of this seed and number."""
     return Run(Random(f"{seed}/run-{number + 1}-{language}"), language, plan.tasks, plan.nodes)
+
+
+def _by_language(plan: Plan, lives: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The figures of all runs, and of those in each language."""
+    return {
+        language: _figures(plan, [life for life in lives if language in ("all", life["language"])])
+        for language in ("all", *sorted({life["language"] for life in lives}))
+    }
 
 
 def _figures(plan: Plan, lives: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -14,29 +14,32 @@ _COLUMNS = (
 
 
 def of(result: Mapping[str, Any]) -> Iterator[Sheet]:
-    """A row for each language and pass: ratio and recall of planted facts together."""
+    """Of each group of seeds a row for each language and pass: ratio and recall of planted facts together."""
     found = result["consolidation"]
     plan = found["plan"]
-    rows = [
-        [
-            Cell(language),
-            Cell(str(place)),
-            Cell(f"{one['tokens_written']:,}"),
-            Cell(f"{one['tokens_after']:,}"),
-            Cell(f"{one['down']:.1f}"),
-            Cell(f"{one['least_down']:.1f}"),
-            Cell(f"{one['facts_kept']:,} of {one['facts']:,}"),
-            Cell(f"{one['recall']:.1f}"),
-            Cell(f"{one['least_recall']:.1f}"),
-            Cell(f"{one['recoverable']:,} of {one['originals']:,}"),
+    for label, languages in found["seeds"].items():
+        rows = [
+            [
+                Cell(language),
+                Cell(str(place)),
+                Cell(f"{one['tokens_written']:,}"),
+                Cell(f"{one['tokens_after']:,}"),
+                Cell(f"{one['down']:.1f}"),
+                Cell(f"{one['least_down']:.1f}"),
+                Cell(f"{one['facts_kept']:,} of {one['facts']:,}"),
+                Cell(f"{one['recall']:.1f}"),
+                Cell(f"{one['least_recall']:.1f}"),
+                Cell(f"{one['recoverable']:,} of {one['originals']:,}"),
+            ]
+            for language, passes in languages.items()
+            for place, one in enumerate(passes, 1)
         ]
-        for language, passes in found["languages"].items()
-        for place, one in enumerate(passes, 1)
-    ]
-    title = f"Consolidation: synthetic runs, seeds {', '.join(map(str, plan['seeds']))}, {plan['runs']} runs each"
-    notes = (
-        "Down: of the tokens of everything ever written, the share that is live no more. Recall: planted facts whose "
-        "words stand in a live memory of their own task.",
-        f"Before each further pass every task gets {plan['later_notes']} notes of chatter. Tokens: {found['counter']}.",
-    )
-    yield Sheet(title, _COLUMNS, rows, notes)
+        seeds = ", ".join(map(str, plan["seeds"][label]))
+        title = f"Consolidation: synthetic runs, seeds {label} ({seeds}), {plan['runs']} runs each"
+        notes = (
+            "Down: of the tokens of everything ever written, the share that is live no more. Recall: planted facts "
+            "whose words stand in a live memory of their own task.",
+            f"Before each further pass every task gets {plan['later_notes']} notes of chatter. "
+            f"Tokens: {found['counter']}.",
+        )
+        yield Sheet(title, _COLUMNS, rows, notes)

@@ -1,24 +1,28 @@
 """One life, lived online: sessions come one by one, some of what is there is forgotten, and questions come in between.
 
 A session is one memory: an agent that keeps what was said as it was said. Those of a project hang under the task of the
-project; what belongs to none hangs under the root. The policy is the library's own and sees what every agent has: the
-tree, the times, the types, the weights, and which memories its own searches have delivered. It sees neither which
-session a later question needs nor what the data set calls a distractor.
+project; what belongs to none hangs under the root, and has no name. The policy is the library's own and sees what every
+agent has: the tree, the times, the types, the weights, and which memories its own searches have delivered. It sees
+neither which session a later question needs nor what the data set calls a distractor.
+
+Nothing is flushed: a search embeds what it has to rank itself, and so few memories are all ranked exactly, so that the
+life is that of an agent, but for Chroma, which none of it would ask.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from eval.embedding import SharedEmbedder
 from eval.types import Corpus, Group, Question
 from hybridmem import Memory
 from hybridmem.config import Config
+from hybridmem.errors import HybridMemError
+from hybridmem.ports import Embedder
 
 #: What a session is in memory.
 TYPE = "event"
@@ -38,6 +42,20 @@ class Asked:
     gone: int
 
 
+def unnamed(corpus: Corpus, loose: Sequence[str]) -> Corpus:
+    """The history as an agent meets it: the groups ``loose`` at its root are not there, and what hung under them hangs
+    under the root, with no title."""
+    groups = tuple(
+        replace(group, parent="", title="") if group.parent in loose else group
+        for group in corpus.groups
+        if group.id not in loose
+    )
+    asked = tuple(
+        replace(question, asked_in="") if question.asked_in in loose else question for question in corpus.questions
+    )
+    return replace(corpus, groups=groups, questions=asked)
+
+
 class Life:
     """One person's history in a store of its own, of which a share is forgotten as it grows."""
 
@@ -46,22 +64,20 @@ class Life:
         corpus: Corpus,
         directory: Path,
         config: Config,
-        embedder: SharedEmbedder,
+        embedder: Embedder,
         *,
         policy: Mapping[str, Any] | None,
         share: float,
-        loose: Sequence[str] = (),
         k: int = 10,
     ) -> None:
         """
+        :param corpus: an :func:`unnamed` one.
         :param policy: as ``Memory.forget(policy=…)`` takes it; None: nothing is forgotten.
         :param share: of the sessions that have come, forgotten at any moment, rounded down.
-        :param loose: groups whose sessions belong to no task.
         """
         self._corpus = corpus
         self._policy = policy
         self._share = share
-        self._loose = frozenset(loose)
         self._k = k
         self._clock = _Clock(corpus)
         self._memory = Memory.open(
@@ -72,7 +88,10 @@ class Life:
         self._forgotten: set[str] = set()
 
     def live(self) -> Iterator[Asked]:
-        """Lives it through; yields a record for each question, in their order."""
+        """Lives it through; yields a record for each question, in their order.
+
+        :raises HybridMemError: a search was not what it should be.
+        """
         waiting = list(self._corpus.questions)
         with self._memory:
             items = 0
@@ -87,16 +106,17 @@ class Life:
 
     def _write(self, group: Group, contents: Sequence[str]) -> None:
         self._clock.reach(group.time)
-        parent = "root" if group.parent in self._loose else self._task(group.parent)
+        parent = self._task(group.parent) if group.parent else "root"
         node = self._memory.add("\n".join(contents), type=TYPE, parent=parent, occurred_at=group.time)
         self._sessions[node.id] = group.id
-        self._memory.flush()
 
     def _ask(self, question: Question) -> Asked:
         self._clock.reach(question.time)
-        if question.asked_in and question.asked_in not in self._loose:
+        if question.asked_in:
             self._task(question.asked_in)
         hits = self._memory.search(question.text, self._k, types=[TYPE])
+        if hits.warnings:
+            raise HybridMemError("hybridmem answered degraded: " + "; ".join(hits.warnings))
         found = {self._sessions[hit.id] for hit in hits}
         needed = question.gold_groups
         return Asked(
@@ -111,8 +131,7 @@ class Life:
     def _forget(self) -> None:
         due = math.floor(self._share * len(self._sessions) + 1e-9) - len(self._forgotten)
         if self._policy is not None and due > 0:
-            # The policy says which, the share how many.
-            report = self._memory.forget(policy={**self._policy, "types": [TYPE], "max_nodes": 0}, limit=due)
+            report = self._memory.forget(policy={**self._policy, "types": [TYPE]}, limit=due)
             self._forgotten.update(self._sessions[id_] for id_ in report.ids if id_ in self._sessions)
 
     def _task(self, project: str) -> str:
