@@ -238,18 +238,19 @@ class ForgettingConfig(Section):
     policies: list[Policy] = []
     batch: int = Field(default=500, ge=1, le=100_000)
     recency: float = Field(default=1.0, ge=0.0)
-    opening: float = Field(default=0.3, ge=0.0)
+    task: float = Field(default=1.0, ge=0.0)
+    opening: float = Field(default=0.5, ge=0.0)
     frequency: float = Field(default=0.3, ge=0.0)
-    importance: float = Field(default=0.3, ge=0.0)
-    confidence: float = Field(default=0.1, ge=0.0)
+    importance: float = Field(default=3.0, ge=0.0)
+    confidence: float = Field(default=1.0, ge=0.0)
     half_place: float = Field(default=8.0, gt=0.0)
-    loose_first: bool = True
 
     @model_validator(mode="after")
     def _usable(self) -> ForgettingConfig:
-        if self.recency + self.opening + self.frequency + self.importance + self.confidence <= 0:
+        coefficients = (self.recency, self.task, self.opening, self.frequency, self.importance, self.confidence)
+        if sum(coefficients) <= 0:
             raise ValueError(
-                "at least one of forgetting.recency, opening, frequency, importance, confidence must be above 0"
+                "at least one of forgetting.recency, task, opening, frequency, importance, confidence must be above 0"
             )
         return self
 

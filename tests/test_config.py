@@ -48,7 +48,8 @@ def key_lines() -> Iterator[tuple[str, bool]]:
 EXPLAINED_TOGETHER = {
     "weights.recency", "weights.confidence", "weights.frequency", "weights.half_life_days_by_type",
     "weights.other_importance", "retrieval.lexical", "retrieval.neighbour", "retrieval.speaker", "retrieval.date",
-    "retrieval.recent", "forgetting.opening", "forgetting.frequency", "forgetting.importance", "forgetting.confidence",
+    "retrieval.recent", "forgetting.task", "forgetting.opening", "forgetting.frequency",
+    "forgetting.importance", "forgetting.confidence",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@ what is protected, or holds what is, never goes."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,24 @@ from hypothesis import strategies as st
 
 from hybridmem import ConfigError, InvalidInput, Policy
 from hybridmem import config as configuration
-from hybridmem.config import ForgettingConfig
-from hybridmem.policies import MICROS_PER_DAY, RULES, Nodes, choose, openings, place_recency, places, retention, tasks
+from hybridmem.config import ForgettingConfig, WeightConfig
+from hybridmem.policies import (
+    MICROS_PER_DAY,
+    RULES,
+    THRESHOLD,
+    Nodes,
+    Parts,
+    choose,
+    openings,
+    place_recency,
+    places,
+    retention,
+    tasks,
+)
 
 RULE = ForgettingConfig()
+#: The coefficients of retention, and with them its parts.
+PARTS = tuple(one.name for one in fields(Parts))
 NOW = 1_000 * MICROS_PER_DAY
 UNIT = st.floats(0.0, 1.0)
 #: Days before now; some lie ahead, as far as a datetime goes.
@@ -90,29 +105,29 @@ class TestFormulas:
         assert place_recency(np.array([8, 16]), RULE.half_place).tolist() == [0.5, 0.25]
 
     @given(
-        st.tuples(UNIT, st.booleans(), UNIT, UNIT, UNIT), st.integers(0, 4), UNIT,
-        st.lists(st.floats(0.0, 10.0), min_size=5, max_size=5).filter(lambda many: sum(many) > 1e-6),
+        st.lists(UNIT, min_size=len(PARTS), max_size=len(PARTS)), st.sampled_from(PARTS), UNIT,
+        st.lists(st.floats(0.0, 10.0), min_size=len(PARTS), max_size=len(PARTS)).filter(lambda many: sum(many) > 1e-6),
     )  # fmt: skip
     def test_retention_is_bounded_and_monotone_in_each_part(
-        self, parts: tuple[Any, ...], which: int, other: float, coefficients: list[float]
+        self, values: list[float], which: str, other: float, coefficients: list[float]
     ) -> None:
-        names = ("recency", "opening", "frequency", "importance", "confidence")
-        rule = ForgettingConfig(**dict(zip(names, coefficients, strict=True)))
-        changed = [*parts]
-        changed[which] = other > 0.5 if which == 1 else other
-        arrays = [np.array([a, b]) for a, b in zip(parts, changed, strict=True)]
-        before, after = retention(*arrays, rule)
+        rule = ForgettingConfig(**dict(zip(PARTS, coefficients, strict=True)))
+        parts = {name: np.array([value, value]) for name, value in zip(PARTS, values, strict=True)}
+        parts[which][1] = other
+        before, after = retention(Parts(**parts), rule)
         assert 0.0 <= min(before, after) <= max(before, after) <= 1.0
-        if changed[which] >= parts[which]:
-            assert after >= before - 1e-12
+        assert (after - before) * (other - parts[which][0]) >= -1e-12
+        if getattr(rule, which) > 0.01 and abs(other - parts[which][0]) > 0.01:
+            assert after != before, "each part counts"
 
     def test_the_parts_have_the_shares_that_were_measured(self) -> None:
-        zero, one = np.zeros(1), np.ones(1)
         shares = [
-            float(retention(*(one if i == j else zero for j in range(5)), RULE)[0]) * 2.0  # their sum is 2
-            for i in range(5)
+            float(retention(Parts(**{one: np.array([float(one == name)]) for one in PARTS}), RULE)[0]) * 6.8
+            for name in PARTS
         ]
-        assert shares == pytest.approx([1.0, 0.3, 0.3, 0.3, 0.1])
+        assert dict(zip(PARTS, shares, strict=True)) == pytest.approx(
+            {"recency": 1.0, "task": 1.0, "opening": 0.5, "frequency": 0.3, "importance": 3.0, "confidence": 1.0}
+        )
 
 
 class TestTheTree:
@@ -125,9 +140,13 @@ class TestTheTree:
         task = np.array([0, 0, 0, -1, 4, 4])
         created = np.array([1, 3, 2, 9, 5, 5])
         counts = np.ones(6, bool)
-        assert places(task, created, np.arange(6), counts).tolist() == [2, 0, 1, -1, 1, 0]
+        assert places(task, created, np.arange(6), counts).tolist() == [2, 0, 1, 0, 1, 0]
         counts[1] = False
-        assert places(task, created, np.arange(6), counts).tolist() == [1, -1, 0, -1, 1, 0]
+        assert places(task, created, np.arange(6), counts).tolist() == [1, -1, 0, 0, 1, 0]
+
+    def test_what_hangs_under_no_task_has_its_place_among_its_like(self) -> None:
+        found = places(np.array([-1, -1, 2, -1]), np.array([1, 5, 9, 3]), np.arange(4), np.ones(4, bool))
+        assert found.tolist() == [2, 0, 0, 1]
 
     def test_the_first_memory_of_a_task_opens_it_and_the_task_itself_does_not(self) -> None:
         found = openings(
@@ -205,20 +224,40 @@ class TestEveryPolicy:
 
 
 class TestWhichGoFirst:
-    def test_least_weight_takes_the_loose_before_any_of_a_task_the_older_first(self) -> None:
-        #       0 task ── 1, 2; 3, 4 loose and important; 4 is older
-        nodes = plain(5, parent=[-1, 0, 0, -1, -1], is_task=[True, *[False] * 4], importance=[0, 0, 0, 1, 1])
+    def test_of_memories_that_matter_alike_what_hangs_under_no_task_goes_first_the_older_before_the_newer(self) -> None:
+        #       0 task ── 1, 2; 3, 4 under none; 4 is older
+        nodes = plain(5, parent=[-1, 0, 0, -1, -1], is_task=[True, *[False] * 4])
         going = choose(nodes, Policy(policy="least_weight", max_nodes=0), RULE, NOW).going
         assert going == [4, 3, 1, 2, 0], "of the task 1 is newer, but 2 is what it opened with"
-        mixed = ForgettingConfig(loose_first=False)
-        assert choose(nodes, Policy(policy="least_weight", max_nodes=4), mixed, NOW).going == [4]
 
-    def test_what_hangs_under_no_task_goes_first_however_much_it_matters_unless_told_otherwise(self) -> None:
+    def test_of_memories_that_matter_alike_all_under_no_task_go_before_any_that_a_task_has(self) -> None:
+        """However new they are, and however old the others: so it was best on RealMem."""
         n = 40
-        nodes = plain(n + 2, parent=[-1] + [0] * n + [-1], is_task=[i == 0 for i in range(n + 2)], uses=[0] * 41 + [50])
-        assert choose(nodes, Policy(policy="least_weight", max_nodes=n + 1), RULE, NOW).going == [n + 1]
-        mixed = ForgettingConfig(loose_first=False)
-        assert choose(nodes, Policy(policy="least_weight", max_nodes=n + 1), mixed, NOW).going == [n - 1]
+        nodes = plain(2 * n + 1, parent=[-1] * n + [-1] + [n] * n, is_task=[i == n for i in range(2 * n + 1)])
+        going = choose(nodes, Policy(policy="least_weight", max_nodes=n + 1), RULE, NOW).going
+        assert sorted(going) == list(range(n))
+
+    @given(st.floats(0.9, 1.0), st.floats(0.0, 0.1), st.integers(0, 900), st.integers(0, 900), st.integers(1, 9))
+    def test_an_important_memory_under_no_task_outlives_a_trivial_one_of_a_task(
+        self, important: float, trivial: float, age: int, other_age: int, others: int
+    ) -> None:
+        """Wherever either stands; only what a task opened with is worth more."""
+        #   0 loose; 1 task ── 2 the opening, 3 the trivial one, others as trivial
+        n = others + 4
+        created = NOW - np.array([age, 950, 940, other_age, *range(901, 901 + others)]) * MICROS_PER_DAY
+        nodes = plain(
+            n, parent=[-1, -1, *[1] * (n - 2)], is_task=[i == 1 for i in range(n)], created_at=created,
+            active_at=created, importance=[important, 0.8, 0.5, *[trivial] * (n - 3)],
+        )  # fmt: skip
+        going = choose(nodes, Policy(policy="least_weight", max_nodes=0), RULE, NOW).going
+        assert going.index(3) < going.index(0)
+
+    def test_the_coefficient_of_the_task_decides_whether_it_counts(self) -> None:
+        n = 11  # 0 in none and new; 1 task ── nine, the last of which is the oldest
+        nodes = plain(n, parent=[-1, -1, *[1] * (n - 2)], is_task=[i == 1 for i in range(n)])
+        for task, first in ((1.0, 0), (0.0, n - 1)):
+            rule = ForgettingConfig(task=task, opening=0.0)
+            assert choose(nodes, Policy(policy="least_weight", max_nodes=n - 1), rule, NOW).going == [first]
 
     def test_a_task_that_rests_does_not_lose_everything_to_one_that_goes_on(self) -> None:
         n = 20  # two tasks: 10 memories of this week, 10 of a year ago
@@ -235,7 +274,8 @@ class TestWhichGoFirst:
 
     @pytest.mark.parametrize("name", ["newest", "least_recently_used", "age", "decay"])
     def test_by_the_calendar_the_oldest_go(self, name: str) -> None:
-        own: dict[str, Any] = {"age": {"days": 6.5}, "decay": {"threshold": 0.51}}.get(name, {"max_nodes": 7})
+        kept = (3 * 0.5 + 0.7 + 0.5 ** (6.5 / 20)) / 6.8  # after 6.5 days, with a half-life of 20
+        own: dict[str, Any] = {"age": {"days": 6.5}, "decay": {"threshold": kept}}.get(name, {"max_nodes": 7})
         going = choose(plain(10, half_life=np.full(10, 20 * 86_400.0)), Policy(policy=name, **own), RULE, NOW).going
         assert going == [9, 8, 7]
 
@@ -244,6 +284,18 @@ class TestWhichGoFirst:
         nodes = plain(1)
         assert choose(nodes, policy, RULE, NOW + 74 * MICROS_PER_DAY).going == []
         assert choose(nodes, policy, RULE, NOW + 76 * MICROS_PER_DAY).going == [0], "2.5 half-lives of 30 days"
+
+    @pytest.mark.parametrize(
+        ("type", "kept"), [("fact", True), ("decision", True), ("preference", True), ("event", False), ("note", False)]
+    )
+    def test_by_age_alone_decay_takes_events_and_notes_wherever_they_hang(self, type: str, kept: bool) -> None:
+        importance = WeightConfig().default_importance[type]
+        nodes = plain(
+            4, parent=[-1, 0, 0, -1], is_task=[True, *[False] * 3], importance=[0.8, importance, 0.5, importance]
+        )  # 2 opens the task
+        going = choose(nodes, Policy(policy="decay"), RULE, NOW + 3_000 * MICROS_PER_DAY).going
+        assert going == ([] if kept else [3, 1])
+        assert THRESHOLD == 0.35
 
     @pytest.mark.parametrize("name", RULES)
     @pytest.mark.parametrize("ahead", [10, 3_650, 2_900_000])
@@ -290,9 +342,8 @@ class TestParameters:
         assert [one.policy for one in configuration.load({"forgetting": given}).forgetting.policies] == ["age", "decay"]
         with pytest.raises(ConfigError, match=r"forgetting\.policies\.0"):
             configuration.load({"forgetting": {"policies": [{"policy": "age"}]}})
-        names = ("recency", "opening", "frequency", "importance", "confidence")
         with pytest.raises(ConfigError, match="at least one of forgetting"):
-            configuration.load({"forgetting": dict.fromkeys(names, 0)})
+            configuration.load({"forgetting": dict.fromkeys(PARTS, 0)})
 
 
 def _with(nodes: Nodes, name: str, value: Any) -> Nodes:
