@@ -2,8 +2,8 @@
 
 ``decay``: retention, by the calendar, is below ``threshold``. ``age``: no activity for more than ``days``.
 ``least_weight``: the least retention, by the place in the task, until no more than the cap is left.
-``least_recently_used``: the longest without activity; ``newest``: all but the newest; ``random``: drawn with ``seed``;
-each until no more than the cap is left.
+``least_recently_used``: the longest without activity, which here is also to be delivered by search() or context();
+``newest``: all but the newest; ``random``: drawn with ``seed``; each until no more than the cap is left.
 
 Leaves go first, and what has become a leaf then, again and again: a memory goes only after everything below it.
 

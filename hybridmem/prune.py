@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from hybridmem.changes import Pruned, PruneReport
 from hybridmem.config import Policy
 from hybridmem.errors import InvalidInput
 from hybridmem.forget import carry_out, in_use, protected
-from hybridmem.store import prunable, states, tree
+from hybridmem.store import prunable, states, tree, uses
 from hybridmem.store.prunable import Row
 from hybridmem.store.rows import from_micros, subtree_range
 from hybridmem.store.states import Member
@@ -116,12 +116,18 @@ class Pruning:
 
     def _fixed(self, tx: sqlite3.Connection, policy: Policy, gone: set[int]) -> Policy:
         counted = sum(
-            self._counts(policy, row, self._range(tx, policy)) and row.id not in gone for row in self._rows(tx)
+            self._counts(policy, row, self._range(tx, policy)) and row.id not in gone for row in self._rows(tx, policy)
         )
         return policy.model_copy(update={"max_nodes": policies.cap(policy, counted), "max_share": None})
 
-    def _rows(self, tx: sqlite3.Connection) -> list[Row]:
-        return prunable.rows(tx, self._workspace.id)
+    def _rows(self, tx: sqlite3.Connection, policy: Policy) -> list[Row]:
+        """All memories; for ``least_recently_used`` with the last time that they were delivered as their activity."""
+        rows = prunable.rows(tx, self._workspace.id)
+        if policy.policy != "least_recently_used":
+            return rows
+        used = uses.last_used(tx, self._workspace.id)
+        used.update(dict.fromkeys(self._workspace.uses.waiting(), self._workspace.now()))
+        return [replace(row, active_at=max(row.active_at, used.get(row.uid, 0))) for row in rows]
 
     def _range(self, tx: sqlite3.Connection, policy: Policy) -> tuple[str, str]:
         top = self._workspace.start(tx, policy.within)
@@ -132,7 +138,7 @@ class Pruning:
         return row.state == "live" and low < row.path < high and (policy.types is None or row.type in policy.types)
 
     def _plan(self, tx: sqlite3.Connection, policy: Policy, gone: set[int], limit: int | None) -> _Plan:
-        rows, within = self._rows(tx), self._range(tx, policy)
+        rows, within = self._rows(tx, policy), self._range(tx, policy)
         counted = [row.id not in gone and self._counts(policy, row, within) for row in rows]
         reasons = _Protection(tx, self._workspace)
         why = {i: said for i, row in enumerate(rows) if counted[i] and (said := reasons.of(row))}
@@ -253,7 +259,7 @@ def _reason(policy: Policy, row: Row, retention: float, loose: bool) -> str:
         return f"no activity for more than {policy.days:g} days (last {last})"
     first = {
         "least_weight": f"least retention ({retention:.3f}{', under no task' if loose else ''})",
-        "least_recently_used": f"longest without activity (last {last})",
+        "least_recently_used": f"longest without any use or activity (last {last})",
         "newest": f"not among the newest (of {from_micros(row.created_at).date().isoformat()})",
         "random": f"drawn by lot (seed {policy.seed or 0})",
     }[policy.policy]

@@ -38,6 +38,11 @@ class Uses:
         """One more use of each of these memories."""
         self.put_back(dict.fromkeys(ids, 1))
 
+    def waiting(self) -> list[str]:
+        """The memories that have a count now."""
+        with self._guard:
+            return list(self._counts)
+
     def take(self) -> dict[str, int]:
         """All counts, which are gone from here."""
         with self._guard:
