@@ -28,7 +28,8 @@ _KINDS = {
 def title(result: Result) -> str:
     """What a result is called: its kind, and the commit that it was made with, as several may stand beside each
     other."""
-    return f"{_KINDS[results.kind(result)][0]}: {results.commit(result)}"
+    name, kind = results.name(result), results.kind(result)
+    return f"{_KINDS[kind][0]}: {results.commit(result)}" + (f" ({name})" if name != kind else "")
 
 
 def sheets(result: Result) -> Iterable[Sheet]:

@@ -1,4 +1,4 @@
-"""Plots of results, as PNG files; made from results alone. The only module that needs matplotlib."""
+"""Plots of results, as PNG files; made from results alone."""
 
 from __future__ import annotations
 
@@ -6,30 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval import figures, results, tables
+from eval import figures, results, study_plots, tables
 from eval.bench import sheets
-from eval.forgetting import sheets as forgetting_sheets
+from eval.paper import INK, OTHERS, STYLES, Axes, Figure, FuncFormatter, NullLocator, head, paper
 from eval.tables import Result
-from hybridmem.errors import HybridMemError
 
-try:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullLocator
-except ModuleNotFoundError as error:
-    raise HybridMemError("plots need matplotlib; run: pip install 'hybridmem[eval]'") from error
-
-#: Colours that stay apart for colour-blind readers (Okabe and Ito 2008), with a mark each for prints in grey.
-_STYLES: dict[str, tuple[str, str]] = {
-    figures.REFERENCE: ("#0072B2", "o"),
-    "chroma": ("#D55E00", "s"),
-    "bm25": ("#009E73", "^"),
-    "newest": ("#7F7F7F", "v"),
-    "latest_of_project": ("#E69F00", "P"),
-    "random": ("#B8B8B8", "X"),
-}
-_OTHERS = (("#CC79A7", "D"), ("#56B4E9", "<"), ("#8C6D31", ">"), ("#5B4B8A", "*"))
-_INK, _GRID = "#333333", "#E3E3E3"
 _DPI = 160
 
 
@@ -59,7 +40,7 @@ def draw(found: Sequence[Result], out: Path, others: Sequence[Result] = ()) -> l
 def other_name(result: Result) -> str:
     """What the plot of a result of another kind is called: by its commit, as several may be drawn beside each other."""
     kind = results.kind(result)
-    return f"{kind}-{results.commit(result)}-{_OTHER_KINDS[kind][0] if kind in _OTHER_KINDS else ''}"
+    return f"{results.name(result)}-{results.commit(result)}-{_OTHER_KINDS[kind][0] if kind in _OTHER_KINDS else ''}"
 
 
 def name(result: Result) -> str:
@@ -77,7 +58,7 @@ def recall_against_tokens(group: Sequence[Result]) -> Figure | None:
     systems = [system for system in _ranked(result) if ":" not in system]
     if len(budgets) < 2 or not systems:
         return None
-    figure, axes = _paper(6.4, 4.2)
+    figure, axes = paper(6.4, 4.2)
     for system in systems:
         row = result["metrics"][system]
         tokens = [row["contexts"][budget]["tokens"] for budget in budgets]
@@ -85,7 +66,7 @@ def recall_against_tokens(group: Sequence[Result]) -> Figure | None:
         _line(axes, tokens, found, system, systems)
     full = result["data"]["full_history_tokens"]
     axes.plot(
-        [full], [100], marker="*", markersize=12, color=_INK, linestyle="none", label="full history", clip_on=False
+        [full], [100], marker="*", markersize=12, color=INK, linestyle="none", label="full history", clip_on=False
     )
     axes.set_xscale("log", base=2)
     axes.set_xticks([*map(int, budgets), full] if full > 1.3 * int(budgets[-1]) else [*map(int, budgets)])
@@ -108,21 +89,21 @@ def ablations(group: Sequence[Result]) -> Figure | None:
     lead = tables.headline(result)
     granularity, _, metric = lead.partition(" ")
     found = {system: result["metrics"][system]["figures"][lead] for system in systems}
-    figure, axes = _paper(6.4, 0.9 + 0.42 * len(systems))
+    figure, axes = paper(6.4, 0.9 + 0.42 * len(systems))
     places = range(len(systems))
     means = [100 * found[system]["mean"] for system in systems]
     spread = [
         [100 * (found[system]["mean"] - found[system]["low"]) for system in systems],
         [100 * (found[system]["high"] - found[system]["mean"]) for system in systems],
     ]
-    colors = [_STYLES[figures.REFERENCE][0] if system == figures.REFERENCE else "#9CC3DC" for system in systems]
+    colors = [STYLES[figures.REFERENCE][0] if system == figures.REFERENCE else "#9CC3DC" for system in systems]
     axes.barh(
         places,
         means,
         xerr=spread,
         color=colors,
         height=0.68,
-        error_kw={"ecolor": _INK, "elinewidth": 1.0, "capsize": 2.5},
+        error_kw={"ecolor": INK, "elinewidth": 1.0, "capsize": 2.5},
     )
     axes.set_yticks(list(places), [system.partition(":")[2] or system for system in systems])
     axes.invert_yaxis()
@@ -135,7 +116,7 @@ def ablations(group: Sequence[Result]) -> Figure | None:
         text = f"{means[place]:.1f}"
         if test is not None:
             text += f"   {tables.signed(-test['difference'])}  (p {_equals(tables.p_value(test['p']))})"
-        axes.text(1.02, place, text, transform=beside, va="center", color=_INK, fontsize=8)
+        axes.text(1.02, place, text, transform=beside, va="center", color=INK, fontsize=8)
     axes.set_xlabel(f"{tables.unit(result, granularity)} {metric}, %, with 95 % interval")
     axes.grid(visible=False, axis="y")
     _head(axes, result, "What each signal gives")
@@ -149,7 +130,7 @@ def latency(group: Sequence[Result]) -> Figure | None:
     times = [result["metrics"][system]["search_ms"] for system in systems]
     if not systems:
         return None
-    figure, axes = _paper(6.4, 0.9 + 0.34 * len(systems))
+    figure, axes = paper(6.4, 0.9 + 0.34 * len(systems))
     for place, (system, time) in enumerate(zip(systems, times, strict=True)):
         color = _style(system, systems)[0] if ":" not in system else "#9CC3DC"
         axes.plot([time["median"], time["p95"]], [place, place], color=color, linewidth=2.0, solid_capstyle="round")
@@ -157,7 +138,7 @@ def latency(group: Sequence[Result]) -> Figure | None:
         axes.plot([time["p95"]], [place], marker="|", markersize=8, markeredgewidth=2, color=color)
         median = f"{time['median']:.2g}"
         beside: dict[str, Any] = {"xytext": (7, 0), "textcoords": "offset points", "va": "center"}
-        axes.annotate(median, (time["p95"], place), fontsize=8, color=_INK, **beside)
+        axes.annotate(median, (time["p95"], place), fontsize=8, color=INK, **beside)
     axes.set_yticks(range(len(systems)), systems)
     axes.invert_yaxis()
     axes.set_xscale("log")
@@ -179,7 +160,7 @@ def swept(group: Sequence[Result]) -> Figure | None:
     first_seed = [result for result in group if result["seed"] == group[0]["seed"]]
     ordered = sorted(first_seed, key=lambda result: float(result["point"][key]))
     values = [float(result["point"][key]) for result in ordered]
-    figure, axes = _paper(6.4, 3.6)
+    figure, axes = paper(6.4, 3.6)
     systems = _ranked(ordered[0])
     for system in systems:
         found = [result["metrics"][system]["figures"][lead] for result in ordered]
@@ -198,10 +179,10 @@ def swept(group: Sequence[Result]) -> Figure | None:
 def bench_latency(bench: Result) -> Figure:
     """One line per thing that was timed, its median against the nodes of the store, both axes logarithmic."""
     sizes = [int(nodes) for nodes in bench["bench"]["stores"]]
-    figure, axes = _paper(6.4, 4.2)
+    figure, axes = paper(6.4, 4.2)
     for place, (label, values) in enumerate(sheets.lines(bench)):
         own = label.startswith(figures.REFERENCE)
-        color, mark = [*_STYLES.values(), *_OTHERS][place]
+        color, mark = [*STYLES.values(), *OTHERS][place]
         style = "-" if own else "--"
         axes.plot(sizes, values, linestyle=style, linewidth=2.0, color=color, marker=mark, markersize=5, label=label)
     axes.set_xscale("log")
@@ -212,32 +193,8 @@ def bench_latency(bench: Result) -> Figure:
         axis.set_minor_locator(NullLocator())
     axes.set_xlabel("nodes in the store")
     axes.set_ylabel("ms, median, without embedding")
-    axes.set_title("Latency\n", loc="left", fontsize=11, color=_INK, fontweight="bold")
     below = f"subtree of a tenth of the store; planted vectors of {bench['bench']['dimension']} dimensions"
-    axes.text(0.0, 1.02, below, transform=axes.transAxes, fontsize=8.5, color="#666666", va="bottom")
-    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
-    return figure
-
-
-def mis_forgetting(result: Result) -> Figure:
-    """One line per policy: of the needed sessions, those that were forgotten, against the share forgotten."""
-    figure, axes = _paper(6.4, 4.2)
-    across, rows = forgetting_sheets.shares(result), forgetting_sheets.rows(result)
-    for place, (policy, cells) in enumerate(rows.items()):
-        color, mark = [*_STYLES.values(), *_OTHERS][place % 10]
-        missed = [cells[share]["mis_forgetting"] for share in across]
-        width, percents = 2.4 if place == 0 else 1.4, [100 * share for share in across]
-        low, high = [[100 * one[end] for one in missed] for end in ("low", "high")]
-        axes.fill_between(percents, low, high, color=color, alpha=0.15 if place == 0 else 0.07, linewidth=0)
-        means = [100 * one["mean"] for one in missed]
-        axes.plot(percents, means, color=color, marker=mark, linewidth=width, label=policy)
-    axes.set_xlabel("sessions forgotten, %")
-    axes.set_ylabel("needed sessions forgotten, %")
-    axes.set_ylim(bottom=0)
-    axes.set_title("Mis-forgetting\n", loc="left", fontsize=11, color=_INK, fontweight="bold")
-    data = result["forgetting"]["dataset"]
-    below = f"{data['name']}, {data['questions']:,} questions of {data['corpora']} histories, asked as they grow"
-    axes.text(0.0, 1.02, below, transform=axes.transAxes, fontsize=8.5, color="#666666", va="bottom")
+    head(axes, "Latency", below)
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
     return figure
 
@@ -245,7 +202,9 @@ def mis_forgetting(result: Result) -> Figure:
 #: Of a kind of eval.kinds: what its plot shows, for the name of the file, and what draws it.
 _OTHER_KINDS: Mapping[str, tuple[str, Callable[[Result], Figure]]] = {
     results.BENCH: ("latency", bench_latency),
-    results.FORGETTING: ("share", mis_forgetting),
+    results.FORGETTING: ("share", study_plots.mis_forgetting),
+    results.CONSOLIDATION: ("passes", study_plots.consolidation),
+    results.UPDATES: ("newer", study_plots.newer_first),
 }
 _KINDS: Mapping[str, Callable[[Sequence[Result]], Figure | None]] = {
     "recall": recall_against_tokens,
@@ -255,25 +214,10 @@ _KINDS: Mapping[str, Callable[[Sequence[Result]], Figure | None]] = {
 }
 
 
-def _paper(width: float, height: float) -> tuple[Figure, Axes]:
-    # Not through pyplot: that would keep every figure, and ask for a screen.
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots()
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color("#999999")
-    axes.tick_params(colors=_INK, labelsize=8.5)
-    axes.grid(visible=True, color=_GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    return figure, axes
-
-
 def _head(axes: Axes, result: Result, what: str) -> None:
     data = result["data"]
     below = f"{data['name']} ({result['dataset']}), {data['selection']}, n = {data['questions']:,}"
-    axes.set_title(f"{what}\n", loc="left", fontsize=11, color=_INK, fontweight="bold")
-    axes.text(0.0, 1.02, below, transform=axes.transAxes, fontsize=8.5, color="#666666", va="bottom")
+    head(axes, what, below)
 
 
 def _line(
@@ -292,10 +236,10 @@ def _line(
 
 
 def _style(system: str, systems: Sequence[str]) -> tuple[str, str]:
-    if system in _STYLES:
-        return _STYLES[system]
-    others = [each for each in systems if each not in _STYLES]
-    return _OTHERS[others.index(system) % len(_OTHERS)]
+    if system in STYLES:
+        return STYLES[system]
+    others = [each for each in systems if each not in STYLES]
+    return OTHERS[others.index(system) % len(OTHERS)]
 
 
 def _ranked(result: Mapping[str, Any]) -> list[str]:

@@ -122,9 +122,15 @@ def commit(result: Mapping[str, Any]) -> str:
     return f"{(git['sha'] or 'uncommitted')[:10]}{'-dirty' if git['sha'] and git['dirty'] else ''}"
 
 
+def name(result: Mapping[str, Any]) -> str:
+    """What a result that is not of an experiment with systems is called: by its experiment, else by its kind."""
+    found = kind(result)
+    return str(result[found]["plan"]["name"]) if "plan" in result[found] else found
+
+
 def study_file_name(result: Mapping[str, Any]) -> str:
     """``<experiment>-<short sha>[-dirty].json``, of an experiment of eval.studies."""
-    return f"{result[kind(result)]['plan']['name']}-{commit(result)}.json"
+    return f"{name(result)}-{commit(result)}.json"
 
 
 def finished(file: Path, fingerprint: str) -> dict[str, Any] | None:

@@ -38,7 +38,7 @@ def load(path: Path, data: Path, cache: Path | None = None) -> Study | None:
     :raises NotFound: the data is not there.
     """
     kind = experiment.read(path).get("kind")
-    return None if kind is None else experiment.pick(_KINDS, str(kind), "kind of experiment")(path, data, cache)
+    return None if kind is None else experiment.pick(KINDS, str(kind), "kind of experiment")(path, data, cache)
 
 
 # Imported when asked for: with them come the library and its models.
@@ -62,7 +62,8 @@ def _updates(path: Path, data: Path, cache: Path | None) -> Study:
     return run.Updates(*plan.load(path), data, cache)
 
 
-_KINDS: dict[str, Callable[[Path, Path, Path | None], Study]] = {
+#: By what ``kind`` says.
+KINDS: dict[str, Callable[[Path, Path, Path | None], Study]] = {
     "consolidation": _consolidation,
     "forgetting": _forgetting,
     "updates": _updates,

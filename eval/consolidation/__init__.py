@@ -1,1 +1,1 @@
-"""``python -m eval consolidate``: how much shorter a memory becomes, and what of the facts in it is left."""
+"""Experiments of the kind consolidation: how much shorter a memory becomes, and what of the facts in it is left."""

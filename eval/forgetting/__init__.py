@@ -1,1 +1,1 @@
-"""``python -m eval forgetting``: what a policy forgets of a life that goes on, and what of it is needed afterwards."""
+"""Experiments of the kind forgetting: what goes of a life that goes on, and what of it is needed afterwards."""

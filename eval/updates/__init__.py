@@ -1,1 +1,1 @@
-"""``python -m eval updates``: of a note and a later one that corrects it, which comes first when asked what holds?"""
+"""Experiments of the kind updates: of two memories of one thing, does the one that holds come first?"""

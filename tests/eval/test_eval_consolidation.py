@@ -25,14 +25,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:Deprec
 def test_tokens_fall_by_sixty_percent_and_the_planted_facts_stay(tmp_path: Path) -> None:
     """The promise, on the size of the data set: one run in each language, three passes."""
     what, settings = plan.load(CONFIGS / "experiments" / "consolidation.yaml")
-    result = run.run(what.model_copy(update={"seeds": (0,)}), settings)
-    for language, passes in result["consolidation"]["languages"].items():
+    result = run.Consolidating(what.model_copy(update={"seeds": {"one": (0,)}}), settings).run()
+    for language, passes in result["consolidation"]["seeds"]["one"].items():
         assert passes[0]["down"] >= 60.0, language
         assert passes[0]["recall"] >= 95.0, language
         assert [one["recall"] for one in passes] == [passes[0]["recall"]] * 3, "not falling"
         assert all(one["recoverable"] == one["originals"] for one in passes)
         assert all(one["summaries"] == (27 if language == "all" else 9) for one in passes), "each pass did something"
-    file = tmp_path / run.file_name(result)
+    file = tmp_path / results.study_file_name(result)
     results.write(file, result)
     assert "recall" in next(iter(kinds.sheets(results.read(file)))).markdown()
 
@@ -57,9 +57,9 @@ def test_a_summariser_that_loses_facts_is_seen(tmp_path: Path) -> None:
 
 
 def test_nothing_consolidated_is_nothing_saved() -> None:
-    small = plan.Plan(name="x", runs=1, tasks=5, nodes=110, passes=1)
-    result = run.run(small, load({"index": {"background": False}, "consolidation": {"min_tokens": 100_000}}))
-    figures = result["consolidation"]["languages"]["all"][0]
+    small = plan.Plan(kind="consolidation", name="x", seeds={"0": (0,)}, runs=1, tasks=5, nodes=110, passes=1)
+    settings = load({"index": {"background": False}, "consolidation": {"min_tokens": 100_000}})
+    figures = run.Consolidating(small, settings).run()["consolidation"]["seeds"]["0"]["all"][0]
     assert (figures["down"], figures["recall"], figures["summaries"]) == (0.0, 100.0, 0)
 
 
@@ -77,6 +77,6 @@ def test_the_facts_are_the_answers_of_the_data_set() -> None:
 
 def test_an_unknown_key_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
-    file.write_text("name: x\npassess: 3\n")
+    file.write_text("kind: consolidation\nname: x\nseeds: {a: [0]}\npassess: 3\n")
     with pytest.raises(ConfigError, match="passess"):
         plan.load(file)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from eval import experiment
+from eval import experiment, studies
+from eval.consolidation import plan as consolidation
 from eval.datasets import DATASETS
+from eval.forgetting import plan as forgetting
 from eval.systems import SYSTEMS
 from eval.systems.ablations import CHANGES
+from eval.updates import plan as updates
 from hybridmem import config
 from hybridmem.errors import ConfigError
 
 MINIMAL = "name: mine\ndatasets: locomo\nsystems: [bm25]\n"
+PLANS: dict[str, Any] = {"consolidation": consolidation.load, "forgetting": forgetting.load, "updates": updates.load}
 IN_REPOSITORY = sorted((experiment.CONFIGS / "experiments").glob("*.yaml"))
 
 
@@ -38,10 +43,20 @@ def test_without_memory_it_is_the_default_configuration_and_no_answer_depends_on
 
 @pytest.mark.parametrize("file", IN_REPOSITORY, ids=lambda file: file.name)
 def test_every_experiment_in_the_repository_loads_and_is_named_like_its_file(file: Path) -> None:
+    kind = experiment.read(file).get("kind")
+    if kind is not None:  # one of eval.studies has a shape of its own
+        plan, _ = PLANS[kind](file)
+        assert plan.name == file.stem
+        return
     found, runs = experiment.load(file)
     assert found.name == file.stem
     assert {run.dataset for run in runs} <= set(DATASETS)
     assert set(found.systems) <= set(SYSTEMS)
+
+
+def test_the_shape_of_every_kind_of_experiment_is_tested() -> None:
+    kinds = {experiment.read(file).get("kind") for file in IN_REPOSITORY} - {None}
+    assert kinds == set(PLANS) == set(studies.KINDS)
 
 
 def test_every_ablation_changes_the_default_configuration_by_keys_that_exist() -> None:
