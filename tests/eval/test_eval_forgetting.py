@@ -201,7 +201,7 @@ class TestTheExperiment:
         written = tmp_path / results.study_file_name(result)
         results.write(written, result)
         shown = "\n".join(sheet.markdown() for sheet in kinds.sheets(results.read(written)))
-        assert "100.0 (100.0–100.0) |" in shown
+        assert "100.0 (100.0–100.0)" in shown
 
     def test_in_several_processes_it_is_the_same(self, tmp_path: Path, folder: Path) -> None:
         file = tmp_path / "tiny.yaml"
