@@ -24,6 +24,7 @@ from hybridmem.store import prunable, states, tree
 from hybridmem.store.prunable import Row
 from hybridmem.store.rows import from_micros, subtree_range
 from hybridmem.store.states import Member
+from hybridmem.store.waiting import let_others_write
 from hybridmem.store.workspace import Workspace
 from hybridmem.tokens import token_counter
 from hybridmem.types import State
@@ -108,6 +109,8 @@ class Pruning:
             before = len(done.pruned)
             size = self._workspace.config.forgetting.batch
             for start in range(0, len(plan.going), size):
+                if start:
+                    let_others_write()
                 self._take(policy, plan.going[start : start + size], done)
             if len(done.pruned) - before == len(plan.going):
                 return
