@@ -171,4 +171,4 @@ def _blank_entry(tx: sqlite3.Connection, namespace: int, sequence: int, uids: Co
 def _silenced(values: Mapping[str, Any]) -> dict[str, Any]:
     """Without these words; that a next step was set stays, so that replaying sets it to none."""
     said = {name: value for name, value in values.items() if name not in _WORDS}
-    return said | {name: None for name in values.keys() & {"next_step"}}
+    return said | dict.fromkeys(values.keys() & {"next_step"})

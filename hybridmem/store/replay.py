@@ -29,7 +29,8 @@ _NODE_COLUMNS = (
 )  # fmt: skip
 #: What an operation may set of its node under the same name.
 _PLAIN = (
-    "type", "importance", "confidence", "uses", "pinned", "state", "version", "agent", "created_at", "updated_at", "replaced_by",
+    "type", "importance", "confidence", "uses", "pinned", "state", "version", "agent", "created_at",
+    "updated_at", "replaced_by",
 )  # fmt: skip
 _TASK = ("status", "next_step", "started_at", "finished_at")
 
@@ -192,8 +193,7 @@ class _Chunk:
         node.is_revised = True
         self._purged.add(node.id)
         self._revisions.setdefault(node.revision_id, node.id)
-        if node.task:
-            node.task["next_step"] = None
+        node.task.update(dict.fromkeys(node.task.keys() & {"next_step"}))
 
     def _make(self, namespace: int, kind: str, uid: str, agent: str, at: int, payload: dict[str, Any]) -> None:
         """What an operation makes or names before it sets anything."""
