@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -161,10 +160,9 @@ class TestWhoDoesIt:
             assert [child.hear() for child in (one, other)] == [0, 0]
         with Memory.open(tmp_path, config={"index": {"background": False}}) as m:
             runs = [one for one in m.operations() if one.kind == "forget"]
-            assert all(len(one.payload["states"]) <= 3 for one in runs)
-            starts = [one.sequence for one in runs]
-            assert len(starts) == 3, "60 operations, every 20"
-            assert all(later - earlier >= 18 for earlier, later in pairwise(starts))
+            forgotten = sum(len(one.payload["states"]) for one in runs)
+            due = m.operations()[-1].sequence // 20
+            assert 0 < forgotten <= 3 * due, "three at most, each time it was due, whoever found it so"
             assert m.verify(replay=True).ok
 
 
