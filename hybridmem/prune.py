@@ -161,6 +161,7 @@ class Pruning:
         why: Mapping[int, str],
         gone: set[int],
     ) -> policies.Nodes:
+        now = self._workspace.now()
         places = {row.id: i for i, row in enumerate(rows)}
         weights = self._workspace.config.weights
         tokens = np.zeros(len(rows), dtype=np.int64)
@@ -178,8 +179,8 @@ class Pruning:
             importance=np.array([row.importance for row in rows], dtype=np.float64),
             confidence=np.array([row.confidence for row in rows], dtype=np.float64),
             uses=np.array([row.uses for row in rows], dtype=np.int64),
-            created_at=np.array([row.created_at for row in rows], dtype=np.int64),
-            active_at=np.array([row.active_at for row in rows], dtype=np.int64),
+            created_at=np.array([row.moment(row.created_at, now) for row in rows], dtype=np.int64),
+            active_at=np.array([row.moment(row.active_at, now) for row in rows], dtype=np.int64),
             half_life=np.array(half_lives, dtype=np.float64) * 86_400.0,
             tokens=tokens,
             forgotten=np.array([row.state == "forgotten" or row.id in gone for row in rows], dtype=np.bool_),
