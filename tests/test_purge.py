@@ -150,6 +150,26 @@ class TestWhen:
         clock.advance(days=2000)
         assert m.purge_forgotten().ids == ("i1",)
 
+    def test_an_entry_of_a_clock_that_was_ahead_holds_up_nothing_else(self, memory: OpenMemory, clock: Any) -> None:
+        m = memory()
+        clock.advance(days=4000)
+        m.add("那时 then", parent="root", id="one")
+        clock.advance(days=-4000)
+        m.add("末 last", parent="root")
+        m.forget("one")
+        clock.advance(days=31)
+        assert m.purge_forgotten().ids == ("one",)
+
+    def test_the_next_step_of_a_task_that_a_restore_has_forgotten_goes_too(self, memory: OpenMemory) -> None:
+        """It was open, and so its row has one still."""
+        m = memory()
+        m.checkpoint("empty")
+        m.start_task(f"开着 open {MARK}", next_step=f"下一步 next {MARK}")
+        m.restore(checkpoint="empty")
+        assert len(m.purge_forgotten(0).ids) == 1
+        assert told(m.path) == []
+        assert_verified(m)
+
     def test_never_is_said_by_null(self, memory: OpenMemory, clock: Any, refused: Any) -> None:
         m = memory(forgetting={"retention_days": None})
         fill(m)

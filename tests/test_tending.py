@@ -103,6 +103,8 @@ class TestWhenItIsDue:
             say(other, n)
         say(one, 8)
         assert (live(one), live(other)) == (3, 8)
+        say(other, 8)
+        assert (live(one), live(other)) == (3, 3), "what the one has done is nothing to the other"
 
 
 class TestWhoDoesIt:
