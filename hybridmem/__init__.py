@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hybridmem.backup_restore import restore_backup
-    from hybridmem.changes import Change, HistoryEntry, NodeChange, Pruned, PruneReport, RestoreReport
+    from hybridmem.changes import Change, HistoryEntry, NodeChange, Pruned, PruneReport, PurgeReport, RestoreReport
     from hybridmem.config import Config, Policy
     from hybridmem.consolidated import Consolidated, ConsolidationReport
     from hybridmem.doctor import repair, verify
@@ -99,6 +99,7 @@ __all__ = [
     "Policy",
     "PruneReport",
     "Pruned",
+    "PurgeReport",
     "ReembedReport",
     "Report",
     "RerankerUnavailable",

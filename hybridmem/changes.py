@@ -74,6 +74,26 @@ class PruneReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PurgeReport:
+    """What ``purge_forgotten`` did, or with ``dry_run`` would do: the ``ids`` of the memories whose content is gone for
+    good, the longest forgotten first.
+
+    ``kept`` counts the forgotten memories that can still be brought back, among them ``pinned``: those whose time was
+    over, but that are pinned. ``sequences`` are the entries of the log, one for each transaction.
+    """
+
+    ids: tuple[str, ...]
+    kept: int
+    pinned: int
+    dry_run: bool
+    sequences: tuple[int, ...] = ()
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"operation": "purge_forgotten", **jsonable(asdict(self)), "count": len(self.ids)}
+
+
+@dataclass(frozen=True, slots=True)
 class NodeChange:
     """What a restore changes of one node, by the names of the fields of Node and Task, each from now to then.
     ``title`` is the first line of its content as it is now."""
@@ -94,7 +114,9 @@ class RestoreReport:
 
     ``sequence`` is the entry of the log that did it and ``checkpoint`` the number of the checkpoint written with it;
     both None if nothing was written: a dry run, or ``note`` says that nothing differs. ``unsaid`` tells what the log,
-    written by an earlier version, does not say of that time, and what was left as it is therefore.
+    written by an earlier version, does not say of that time, and what was left as it is therefore. ``held_back`` are
+    the ids of those that were there then, but have been purged since: they stay forgotten, and what hung under one
+    of them hangs under the nearest memory above that is there.
     """
 
     to: int
@@ -108,6 +130,7 @@ class RestoreReport:
     checkpoint: int | None = None
     unsaid: tuple[str, ...] = ()
     note: str = ""
+    held_back: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -237,6 +237,10 @@ def _wrong_parameter(item: Any) -> str:
 class ForgettingConfig(Section):
     policies: list[Policy] = []
     batch: int = Field(default=500, ge=1, le=100_000)
+    retention_days: float | None = Field(default=30.0, ge=0.0, le=1_000_000.0)
+    every_operations: int | None = Field(default=None, ge=1)
+    every_seconds: float | None = Field(default=None, gt=0.0, le=1e9)
+    limit: int = Field(default=1000, ge=1)
     recency: float = Field(default=1.0, ge=0.0)
     task: float = Field(default=1.0, ge=0.0)
     opening: float = Field(default=0.5, ge=0.0)

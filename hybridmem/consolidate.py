@@ -82,7 +82,7 @@ class Consolidation:
         self, id: str | None, *, older_than: timedelta | float | None, dry_run: bool, progress: Progress | None
     ) -> ConsolidationReport:
         dry_run = inputs.flag("dry_run", dry_run)
-        before = None if older_than is None else self._workspace.now() - _microseconds(older_than)
+        before = None if older_than is None else self._workspace.now() - inputs.age("older_than", older_than)
         with self._workspace.read() as tx:
             branches = self._branches(tx, before) if id is None else [self._branch(tx, id, before)]
         done: list[Consolidated] = []
@@ -352,16 +352,3 @@ class Consolidation:
             raise InvalidInput(f"id: {key.uid!r} has live memories below it; move them elsewhere first")
         if key.id in self._at_work(tx):
             raise InvalidInput(f"id: {key.uid!r} is where an agent is at work; let it write or switch elsewhere first")
-
-
-def _microseconds(older_than: timedelta | float) -> int:
-    """:raises InvalidInput: it is no timedelta, and no number of days, ≥ 0."""
-    if isinstance(older_than, bool) or not isinstance(older_than, (timedelta, int, float)):
-        raise InvalidInput(f"older_than: must be a number of days or a timedelta, not {older_than!r}")
-    try:
-        age = older_than if isinstance(older_than, timedelta) else timedelta(days=older_than)
-    except (OverflowError, ValueError):
-        raise InvalidInput(f"older_than: must be a number of days that a calendar has, not {older_than!r}") from None
-    if age < timedelta(0):
-        raise InvalidInput(f"older_than: must not be below 0, not {older_than!r}")
-    return age // timedelta(microseconds=1)

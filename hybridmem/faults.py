@@ -73,6 +73,11 @@ CONSOLIDATION_POINTS = {
     "unconsolidate.after_rows": "the sources are live and the summary forgotten; outbox and log do not know",
     "merge.after_rows": "memories are merged into one, or are themselves again; outbox and log do not know",
 }
+#: Likewise, of taking away for good what was forgotten.
+PURGE_POINTS = {
+    "purge.after_rows": "nodes are marked as purged; their contents, words and vectors are still there",
+    "purge.after_revisions": "the contents of purged nodes are gone; their words, vectors and log entries are not",
+}
 
 _armed: str | None = None
 _left = 0
@@ -88,7 +93,7 @@ def arm() -> None:
     if not name:
         _armed = None
         return
-    known = {**POINTS, **BACKUP_POINTS, **CONSOLIDATION_POINTS}
+    known = {**POINTS, **BACKUP_POINTS, **CONSOLIDATION_POINTS, **PURGE_POINTS}
     if name not in known:
         raise ConfigError(f"{VARIABLE}: there is no fault point {name!r}; there are {', '.join(known)}")
     if times and (not times.isdecimal() or int(times) < 1):

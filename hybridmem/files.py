@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,7 +28,7 @@ from hybridmem.records import (
     to_tree_node,
 )
 from hybridmem.replacing import replace_file
-from hybridmem.store import points, tree
+from hybridmem.store import points, states, tree
 from hybridmem.store.directory import refuse_own
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, to_micros
@@ -91,7 +92,7 @@ class _Importer:
         root = workspace.root(tx)
         empty = points.node_count(tx, workspace.id) == 0
         top = root if self._kind == "jsonl" or (empty and self._kind == "tree") else self._writer.parent_key(tx, parent)
-        added = skipped = 0
+        added = skipped = held = 0
         if self._kind == "chat":
             name_messages(records, top.uid)
         for record in records:
@@ -101,9 +102,9 @@ class _Importer:
             above = top if record.parent_id is None else self._keys[record.parent_id]
             known = tree.find(tx, workspace.id, record.id) if record.id is not None else None
             if known is not None:
-                self._must_be_same(known, record)
+                is_held = self._is_held_back(known, record)
                 key = known
-                skipped += 1
+                skipped, held = skipped + (not is_held), held + is_held
             else:
                 key = self._insert(record, above)
                 added += 1
@@ -116,7 +117,7 @@ class _Importer:
             payload = {"format": self._kind, "added": added, "skipped": skipped, "active": active}
             workspace.record(tx, "import", None, payload)
             workspace.checkpoint(tx, "import")
-        return ImportReport(self._kind, added, skipped, self._workspace.root(tx).uid)
+        return ImportReport(self._kind, added, skipped, self._workspace.root(tx).uid, held)
 
     def _take_root(self, root: Key, record: Record) -> Key:
         """An empty namespace becomes the imported one: its root gets the exported id, content and metadata."""
@@ -134,6 +135,8 @@ class _Importer:
     def _insert(self, record: Record, above: Key) -> Key:
         try:
             if record.state != "forgotten":
+                if above.state == "forgotten" and tree.node(self._tx, above).is_purged:  # nothing can be there
+                    above = states.nearest_live_above(self._tx, above, ())
                 refuse_forgotten("parent_id", above)
             draft = self._draft(record)
             extra: dict[str, Any] = {
@@ -167,8 +170,10 @@ class _Importer:
         }
 
     def _draft(self, record: Record) -> Draft:
-        return self._writer.draft(
-            json.loads(record.content) if record.structured else record.content,
+        """What was purged where it was exported comes as it is there: empty, as nothing else may be."""
+        is_purged = record.state == "forgotten" and not record.content
+        draft = self._writer.draft(
+            "purged" if is_purged else json.loads(record.content) if record.structured else record.content,
             type=record.type,
             importance=record.importance,
             confidence=record.confidence,
@@ -176,6 +181,7 @@ class _Importer:
             occurred_at=record.created_at,
             id=record.id,
         )
+        return replace(draft, content="") if is_purged else draft
 
     def _set_task(self, key: Key, record: Record, history: Mapping[str, Any]) -> None:
         given = record.task or {}
@@ -192,13 +198,19 @@ class _Importer:
         points.set_task(self._tx, key, **task)
         self._workspace.record(self._tx, "task.import", key.uid, {"version": history["version"], **task})
 
-    def _must_be_same(self, known: Key, record: Record) -> None:
+    def _is_held_back(self, known: Key, record: Record) -> bool:
+        """Whether it is purged here. :raises InvalidInput: what is here says something else."""
         here = tree.node(self._tx, known)
+        if here.is_purged:
+            return True
+        if record.state == "forgotten" and not record.content:  # purged where it was exported
+            return False
         if here.content != record.content or here.type != record.type:
             raise InvalidInput(
                 f"{self._file}: {record.where}: the id {known.uid!r} is already in this namespace with another "
                 "content; import into an empty namespace, or change the id in the file"
             )
+        return False
 
     def _point(self, pointers: dict[str, Any], empty: bool) -> dict[str, list[str | None]]:
         """Active pointers come along only into a namespace that was empty: nobody's place is moved under his feet.

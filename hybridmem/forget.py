@@ -46,11 +46,12 @@ _VERBS = {
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """What a call would do: the nodes in insertion order, each with its new state; and for every agent whose active
-    node goes its active task, and the node where it stands then."""
+    node goes its active task, and the node where it stands then. ``held``: how many cannot come back any more."""
 
     key: Key
     changes: Sequence[tuple[Member, State]]
     active: Mapping[str, tuple[Key | None, Key]]
+    held: int = 0
 
 
 class Forgetting:
@@ -82,8 +83,28 @@ class Forgetting:
         active = self._refuse_protected(tx, kind, nodes) if verb.hides and nodes else {}
         if verb.gives is not None:
             return _Plan(key, [(node, verb.gives) for node in nodes], active)
+        found, nodes = nodes, self._left(key, nodes)
         before = log.states_before(tx, self._workspace.id, [node.uid for node in nodes])
-        return _Plan(key, [(node, before.get(node.uid, "live")) for node in nodes], active)
+        changes = [(node, before.get(node.uid, "live")) for node in nodes]
+        return _Plan(key, changes, active, len(found) - len(nodes))
+
+    def _left(self, key: Key, nodes: Sequence[Member]) -> list[Member]:
+        """Those that can be brought back: not what is purged, nor what hangs below that."""
+        if any(node.purged and node.id == key.id for node in nodes):
+            raise InvalidInput(
+                f"id: {key.uid!r} cannot be brought back: it was forgotten for longer than its retention "
+                "(forgetting.retention_days), and its content was purged"
+            )
+        left: list[Member] = []
+        top: str | None = None
+        for node in sorted(nodes, key=lambda node: node.path):  # whatever hangs below one comes right after it
+            if top is not None and node.path.startswith(top):
+                continue
+            if node.purged:
+                top = node.path
+            else:
+                left.append(node)
+        return sorted(left, key=lambda node: node.id)
 
     def _carry_out(self, tx: sqlite3.Connection, kind: str, plan: _Plan, subtree: bool) -> int:
         return carry_out(tx, self._workspace, kind, plan.key, plan.changes, {"subtree": subtree}, plan.active)
@@ -202,5 +223,8 @@ def _told(kind: str, plan: _Plan, subtree: bool, sequence: int | None, *, dry_ru
         takes = " or ".join(_VERBS[kind].takes)
         rest = f", and nothing below it is {takes}" if subtree else f", not {takes}"
         note = f"nothing changed: {plan.key.uid!r} is {plan.key.state}{rest}"
+    if plan.held:
+        purged = f"{plan.held} purged {'memory stays' if plan.held == 1 else 'memories stay'} forgotten"
+        note = f"{note}; {purged}" if note else purged
     ids = tuple(node.uid for node, _ in plan.changes)
     return StateChange(kind, plan.key.uid, ids, subtree, dry_run, sequence, note)

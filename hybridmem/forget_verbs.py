@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from hybridmem.changes import PruneReport
+from hybridmem.changes import PruneReport, PurgeReport
 from hybridmem.errors import InvalidInput
 from hybridmem.forget import Forgetting
 from hybridmem.prune import Policies, Pruning
+from hybridmem.purge import Purging
 from hybridmem.store.workspace import Workspace
+from hybridmem.tending import Tending
 from hybridmem.types import StateChange
 
 T = TypeVar("T")
@@ -24,6 +27,8 @@ class ForgetVerbs:
     def __init__(self, workspace: Workspace) -> None:
         self._forgets = Forgetting(workspace)
         self._pruning = Pruning(workspace)
+        self._purging = Purging(workspace)
+        self._tending = Tending(workspace, self._pruning, self._purging)
 
     @overload
     def forget(self, id: str, *, subtree: bool = False, dry_run: bool = False) -> StateChange: ...
@@ -84,3 +89,25 @@ class ForgetVerbs:
                 raise InvalidInput(f"{name}: belongs to policy=, not to an id")
         change = self._forgets.change("forget", id, subtree=subtree, dry_run=dry_run)
         return change if change.sequence is None else self._written(change)
+
+    def purge_forgotten(
+        self, older_than: timedelta | float | None = None, *, limit: int | None = None, dry_run: bool = False
+    ) -> PurgeReport:
+        """Takes away for good what forgotten memories said, once the time to bring them back is over: contents and
+        metadata of every revision, words, vectors, and what the log tells of them in words (a next step, a note).
+
+        Their rows stay, with id, parent, type, weights and times, so that the tree and the log hold together;
+        ``node.is_purged`` says it. restore_forgotten() of one is refused; restore(), import_() and ``as_of`` hold them
+        back, and say how many. Backups and exports made before have them still, and so may the free pages of the
+        database file. In transactions of forgetting.batch memories, between which others can write; if one raises,
+        those before it stay done, and the same call goes on from there.
+
+        :param older_than: purge what has been forgotten for at least this time: a timedelta, or days, ≥ 0. None:
+            forgetting.retention_days.
+        :param limit: how many at most, the longest forgotten first; None: all.
+        :param dry_run: change nothing and say what would go.
+        :return: a :class:`hybridmem.PurgeReport`. What is pinned stays, and is counted.
+        :raises InvalidInput: neither is given, and forgetting.retention_days is null.
+        """
+        report = self._purging.purge(older_than, limit, dry_run=dry_run)
+        return self._written(report) if report.sequences else report

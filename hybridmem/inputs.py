@@ -10,7 +10,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from hybridmem.errors import InvalidInput
@@ -91,6 +91,19 @@ def count(field: str, value: Any) -> int:
     if not 0 <= value <= MAX_COUNT:
         raise InvalidInput(f"{field}: must be 0 or more{'' if value < 0 else f', up to {MAX_COUNT}'}, not {value}")
     return value
+
+
+def age(field: str, value: Any) -> int:
+    """A timedelta, or a number of days, ≥ 0; in microseconds."""
+    if isinstance(value, bool) or not isinstance(value, (timedelta, int, float)):
+        raise InvalidInput(f"{field}: must be a number of days or a timedelta, not {value!r}")
+    try:
+        found = value if isinstance(value, timedelta) else timedelta(days=value)
+    except (OverflowError, ValueError):
+        raise InvalidInput(f"{field}: must be a number of days that a calendar has, not {value!r}") from None
+    if found < timedelta(0):
+        raise InvalidInput(f"{field}: must not be below 0, not {value!r}")
+    return found // timedelta(microseconds=1)
 
 
 def seconds(field: str, value: Any, longest: float) -> float:

@@ -255,7 +255,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
 
     def stats(self) -> Stats:
         """Numbers about this namespace, and what waits for its vector and why."""
-        return observe.stats(self._workspace, self._model, self._indexer)
+        return observe.stats(self._workspace, self._model, self._indexer, self._tending)
 
     def pending(self) -> int:
         """How many nodes of this namespace still wait for their vector; cheap."""
@@ -303,6 +303,8 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         try:
             self._closed = True
             workspace.flush_uses()
+            if workspace.session is not None:  # a command that writes ends before the thread comes to it
+                self._tending.run_if_due()
             faults.point("close.before_index")
             self._indexer.close(self.config.index.close_wait_seconds)
             faults.point("close.before_session")
@@ -319,6 +321,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         """What the thread behind the writes does when nothing waits for its vector."""
         if self._workspace.uses.is_due:
             self._workspace.flush_uses()
+        self._tending.run_if_due()
         self._backups.make_if_due(is_stopping)
 
     def __enter__(self) -> Memory:

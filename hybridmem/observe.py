@@ -9,10 +9,11 @@ from hybridmem.embed.model import Model
 from hybridmem.indexing import Indexer
 from hybridmem.store import outbox, points
 from hybridmem.store.workspace import Workspace
+from hybridmem.tending import Tending
 from hybridmem.types import Stats
 
 
-def stats(workspace: Workspace, model: Model, indexer: Indexer) -> Stats:
+def stats(workspace: Workspace, model: Model, indexer: Indexer, tending: Tending) -> Stats:
     """One consistent look at a namespace; the size is that of the whole store on disk."""
     recorded = model.recorded()
     with workspace.read() as tx:
@@ -28,6 +29,8 @@ def stats(workspace: Workspace, model: Model, indexer: Indexer) -> Stats:
             index_reason=indexer.trouble,
             index_url=workspace.config.index.url,
             size_bytes=_size(workspace.directory),
+            forgetting_failures=tending.failures,
+            forgetting_problem=tending.problem,
         )
 
 

@@ -24,6 +24,7 @@ from hybridmem.store import prunable, states, tree, uses
 from hybridmem.store.prunable import Row
 from hybridmem.store.rows import from_micros, subtree_range
 from hybridmem.store.states import Member
+from hybridmem.store.waiting import let_others_write
 from hybridmem.store.workspace import Workspace
 from hybridmem.tokens import token_counter
 from hybridmem.types import State
@@ -108,6 +109,8 @@ class Pruning:
             before = len(done.pruned)
             size = self._workspace.config.forgetting.batch
             for start in range(0, len(plan.going), size):
+                if start:
+                    let_others_write()
                 self._take(policy, plan.going[start : start + size], done)
             if len(done.pruned) - before == len(plan.going):
                 return
@@ -164,6 +167,7 @@ class Pruning:
         why: Mapping[int, str],
         gone: set[int],
     ) -> policies.Nodes:
+        now = self._workspace.now()
         places = {row.id: i for i, row in enumerate(rows)}
         weights = self._workspace.config.weights
         tokens = np.zeros(len(rows), dtype=np.int64)
@@ -181,8 +185,8 @@ class Pruning:
             importance=np.array([row.importance for row in rows], dtype=np.float64),
             confidence=np.array([row.confidence for row in rows], dtype=np.float64),
             uses=np.array([row.uses for row in rows], dtype=np.int64),
-            created_at=np.array([row.created_at for row in rows], dtype=np.int64),
-            active_at=np.array([row.active_at for row in rows], dtype=np.int64),
+            created_at=np.array([row.moment(row.created_at, now) for row in rows], dtype=np.int64),
+            active_at=np.array([row.moment(row.active_at, now) for row in rows], dtype=np.int64),
             half_life=np.array(half_lives, dtype=np.float64) * 86_400.0,
             tokens=tokens,
             forgotten=np.array([row.state == "forgotten" or row.id in gone for row in rows], dtype=np.bool_),

@@ -171,6 +171,8 @@ class Recall:
                     warnings.append("lexical and tree search only: the embedding model was changed during this search")
             self._locator.follow(models.current_key(tx))
             then = self._past(tx, as_of)
+            if then is not None and then.held_back():
+                warnings.append(f"{len(then.held_back())} memories of that time are purged, and cannot be found")
             source: Source = tree if then is None else then
             base = self._locator.scope(tx, scope, then)
             task = self._locator.active_task(tx, then)
@@ -309,7 +311,7 @@ class Recall:
         source: Source = tree if then is None else then
         ids = path_ids((self._locator.active_task(tx, then) or self._workspace.root(tx)).path)
         nodes = source.nodes(tx, ids)
-        return [nodes[one] for one in ids]
+        return [nodes[one] for one in ids if then is None or one not in then.purged]
 
 
 def _terms(query: str, named: Sequence[Interval]) -> list[str]:

@@ -13,10 +13,11 @@ from hybridmem import inputs
 from hybridmem.changes import Change, NodeChange, RestoreReport
 from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.store import log, points, restoring, rewind, tree
+from hybridmem.store.past import Past
 from hybridmem.store.restoring import Difference
 from hybridmem.store.rows import Key, from_micros
 from hybridmem.store.workspace import Workspace
-from hybridmem.types import Checkpoint
+from hybridmem.types import TASK_TYPE, Checkpoint
 
 _TIMES = ("active_at", "started_at", "finished_at")
 #: What a log calls otherwise than Node does.
@@ -70,9 +71,10 @@ class Restoring:
     def _plan(self, tx: sqlite3.Connection, to: int) -> tuple[RestoreReport, list[Difference], Pointers]:
         """The report of a dry run, and what it takes to carry it out."""
         workspace = self._workspace
-        found = restoring.differences(tx, workspace.id, rewind.after(tx, workspace.id, to, workspace.agent))
+        then = rewind.after(tx, workspace.id, to, workspace.agent)
+        found = restoring.differences(tx, workspace.id, then)
         gone = {one.row.uid for one in found if one.values.get("state", ("", ""))[1] == "forgotten"}
-        pointers, unsaid = self._pointers(tx, to, gone)
+        pointers, unsaid = self._pointers(tx, to, gone, then)
         told = _told(tx, found)
         report = RestoreReport(
             to=to,
@@ -83,12 +85,14 @@ class Restoring:
             changed=_rest(told),
             active={agent: Change(*pair) for agent, pair in pointers.items()},
             unsaid=tuple(unsaid),
+            held_back=then.held_back(),
         )
         if report.is_empty:
-            report = replace(report, note=f"nothing to restore: the memory is as it was after operation {to}")
+            but = f", but for the {len(report.held_back)} that are purged" if report.held_back else ""
+            report = replace(report, note=f"nothing to restore: the memory is as it was after operation {to}{but}")
         return report, found, pointers
 
-    def _pointers(self, tx: sqlite3.Connection, to: int, gone: set[str]) -> tuple[Pointers, list[str]]:
+    def _pointers(self, tx: sqlite3.Connection, to: int, gone: set[str], past: Past) -> tuple[Pointers, list[str]]:
         """Where each agent stands and stood, if that differs; and what the log does not say of it."""
         pointers: Pointers = {}
         unsaid = []
@@ -101,6 +105,7 @@ class Restoring:
                     "wrote; it stays where it is, unless that was added since"
                 )
                 place = (None if task in gone else task, None if node in gone else node)
+            place = (past.standing(place[0], TASK_TYPE), past.standing(place[1])) if past.purged else place
             if place != (task, node):
                 pointers[agent] = ((task, node), place)
         return pointers, unsaid

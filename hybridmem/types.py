@@ -67,6 +67,11 @@ class Node:
         """The content as it was given: the parsed value if it was structured, else the text."""
         return json.loads(self.content) if self.structured else self.content
 
+    @property
+    def is_purged(self) -> bool:
+        """Whether it was forgotten for so long that its content is gone for good (it is '' then)."""
+        return self.state == "forgotten" and not self.content
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but ``created``, ready for JSON: times in ISO 8601 with offset."""
         data = jsonable(asdict(self))
@@ -252,7 +257,8 @@ class Stats:
     reasons of those that failed, as (id, reason). ``index`` is one word: ready, not-opened, elsewhere (another
     process has it), building (a collection on the server is filled anew) or unavailable (``index_reason`` says why). It
     tells how the last use of this handle's process went; nobody is asked for it. ``index_url`` is the server; None:
-    there is none.
+    there is none. ``forgetting_failures`` counts how often this handle could not forget by its schedule, and
+    ``forgetting_problem`` says why, the last time.
     """
 
     namespace: Namespace
@@ -271,6 +277,8 @@ class Stats:
     index_reason: str | None
     index_url: str | None
     size_bytes: int
+    forgetting_failures: int = 0
+    forgetting_problem: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return jsonable(asdict(self))  # type: ignore[no-any-return]
@@ -278,12 +286,14 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What ``import_`` did. ``skipped`` counts records that were already there, id and content alike."""
+    """What ``import_`` did. ``skipped`` counts records that were already there, id and content alike; ``held_back``
+    those of memories that are purged here: they stay so."""
 
     format: str
     added: int
     skipped: int
     root_id: str
+    held_back: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

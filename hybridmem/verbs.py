@@ -6,7 +6,7 @@ Each checks nothing and decides nothing: it hands the call to the file of its ve
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hybridmem import faults, inputs
 from hybridmem.claims import Claims
@@ -17,6 +17,7 @@ from hybridmem.ports import ImportanceEstimator
 from hybridmem.store import tree
 from hybridmem.store.workspace import Workspace
 from hybridmem.tasks import Tasks
+from hybridmem.tending import Tending
 from hybridmem.types import Claim, Node, StateChange
 from hybridmem.write import Parent, Writer
 
@@ -25,6 +26,9 @@ T = TypeVar("T")
 
 class TreeVerbs:
     """See :class:`hybridmem.Memory`."""
+
+    if TYPE_CHECKING:  # of ForgetVerbs
+        _tending: Tending
 
     def __init__(self, workspace: Workspace, indexer: Indexer, estimator: ImportanceEstimator | None = None) -> None:
         self._workspace = workspace
@@ -311,5 +315,7 @@ class TreeVerbs:
         if self._workspace.config.index.background:
             self._indexer.start()
             self._indexer.notify()
+        else:
+            self._tending.run_if_due()
         faults.point("write.before_return")
         return result

@@ -1,7 +1,8 @@
 """What is measured in a process of its own: opening a store, and how much memory searching takes.
 
 ``python -m eval.bench.child open DIRECTORY`` or ``… memory DIRECTORY NODES SEED SEARCHES``; or ``… answer DIRECTORY``
-of a store that was made by ``… fill DIRECTORY COUNT clean`` or ``killed``; prints one JSON document.
+of a store that was made by ``… fill DIRECTORY COUNT clean`` or ``killed``; or ``… beside write`` or ``search``, see
+eval.bench.forgetting; prints one JSON document.
 """
 
 from __future__ import annotations
@@ -96,6 +97,11 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(opening(arguments[1])))
     elif arguments[0] == "answer":
         print(json.dumps(answer(arguments[1])))
+    elif arguments[0] == "beside":
+        from eval.bench.forgetting import beside
+
+        role, directory, nodes, seed, count, stop = arguments[1:7]
+        beside(role, directory, int(nodes), int(seed), int(count), stop)
     elif arguments[0] == "fill":
         from eval.bench.recovery import fill
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import results
-from eval.bench import opening, profiles, recovery, searching, stores, writing
+from eval.bench import forgetting, opening, profiles, recovery, searching, stores, writing
 from eval.bench.planted import DIMENSION, Planted, PlantedEmbedder
 from eval.bench.searching import Rounds
 from eval.bench.stores import Progress
@@ -85,6 +85,8 @@ def run(
     resident = opening.resident(largest, subtrees)
     progress("recovery", 0)
     recovered = {"checkpoints": recovery.checkpoints(largest, rounds), "answers": recovery.answers(folder, rounds)}
+    progress("forgetting", 0)
+    forgotten = forgetting.forgetting(largest, rounds)
     progress("profiling", 0)
     origin = results.provenance(PlantedEmbedder(Planted(SMALLEST, seed)).identity)
     # Kernels and distributions say little of these figures, and much of whose machine it was.
@@ -96,6 +98,7 @@ def run(
         "open": opens,
         "memory": resident,
         "recovery": recovered,
+        "forgetting": forgotten,
         "profile": {"nodes": largest.planted.nodes, **profiles.of(largest, rounds)},
     }
     return {
@@ -142,6 +145,7 @@ def promises(bench: dict[str, Any]) -> list[dict[str, Any]]:
         what = f"opening {where} nodes takes so many times as long as opening an empty store, {label}"
         rows.append(_promise(what, f"{opened[kind]:.2f}", f"≤ {OPEN_TIMES:g}", opened[kind] <= OPEN_TIMES))
     rows += _costs(found["writes"]["add_of_insert"], bench["recovery"], where)
+    rows += _forgetting(bench["forgetting"])
     if memory is not None:
         limit = memory["cache_mb"]
         rows.append(
@@ -177,6 +181,27 @@ def _costs(add: float, recovered: dict[str, Any], where: str) -> list[dict[str, 
             f"{killed['killed_of_clean']:.2f}",
             f"≤ {KILLED_TIMES:g}",
             killed["killed_of_clean"] <= KILLED_TIMES,
+        ),
+    ]
+
+
+def _forgetting(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """What forgetting very many may cost others, and that they see nothing wrong meanwhile."""
+    what = f"{found['forgotten']:,} of {found['live']:,} memories are forgotten"
+    wrong, longest = found["ghosts"] + found["missed"] + found["short"], found["longest_ms"]
+    return [
+        _promise(
+            f"ms that another process waits for one durable add while {what}, at the longest",
+            f"{longest:.0f}",
+            f"≤ {found['busy_timeout_ms']:g} (store.busy_timeout_seconds), none fails",
+            longest <= found["busy_timeout_ms"] and not found["failed"],
+        ),
+        _promise(
+            f"searches of another process meanwhile that find what is forgotten or miss what is not, of "
+            f"{found['searches']}",
+            f"{wrong}",
+            "0",
+            wrong == 0,
         ),
     ]
 

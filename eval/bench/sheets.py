@@ -69,6 +69,8 @@ def of(result: Result) -> list[Sheet]:
         found.append(_memory(bench))
     if "recovery" in bench:  # of a result file of before there was any
         found.append(_recovery(bench["recovery"]))
+    if "forgetting" in bench:  # likewise
+        found.append(_forgetting(bench["forgetting"]))
     return [*found, *_profiles(bench)]
 
 
@@ -153,6 +155,21 @@ def _recovery(recovery: Result) -> Sheet:
         times = answers["times"][end]
         rows += [[f"{answers['nodes']:,} nodes, {words}: {labels[name]}", _ms(times[name]["median"])] for name in times]
     return Sheet("Checkpoints, and the first answer of a new process, ms", ("", "median"), _cells(rows))
+
+
+def _forgetting(found: Result) -> Sheet:
+    times = found["times"]
+    rows = [
+        ["the call", f"{1000.0 * found['seconds']:,.0f}"],
+        ["each of its transactions, with the pause after it", _ms(1000.0 * found["seconds"] / found["transactions"])],
+        ["add of another process, before: median", _ms(times["before"]["median"])],
+        ["add of another process, meanwhile: median", _ms(times["meanwhile"]["median"])],
+        ["add of another process, meanwhile: 95th percentile", _ms(times["meanwhile"]["p95"])],
+        ["add of another process, meanwhile: longest", _ms(found["longest_ms"])],
+        ["meanwhile / before", f"{found['meanwhile_of_before']:.1f}"],
+        ["search of another process, meanwhile: median", _ms(times["search"]["median"])],
+    ]
+    return Sheet(f"{found['forgotten']:,} of {found['live']:,} memories forgotten, ms", ("", "ms"), _cells(rows))
 
 
 def _profiles(bench: Result) -> Iterator[Sheet]:

@@ -47,6 +47,8 @@ def import_(
         report = memory.import_(file, format=format, parent=parent)
         index_if_many(memory)
     line = f"added {report.added}, skipped {report.skipped} that were already there ({report.format})"
+    if report.held_back:
+        line += f", held back {report.held_back} that are purged here"
     return Reply(report.to_dict(), lambda screen: screen.print(line))
 
 

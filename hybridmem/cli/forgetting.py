@@ -17,7 +17,7 @@ from hybridmem.types import StateChange
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hybridmem.changes import PruneReport
+    from hybridmem.changes import PruneReport, PurgeReport
 
 #: Means the policies of the configuration, as in Memory.forget().
 CONFIGURED = "configured"
@@ -40,6 +40,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands of this file."""
     command(app, "forget")(forget)
     command(app, "restore-forgotten")(restore_forgotten)
+    command(app, "purge-forgotten")(purge_forgotten)
     command(app, "archive")(archive)
     command(app, "unarchive")(unarchive)
 
@@ -102,6 +103,25 @@ def restore_forgotten(options: Options, id: Id, subtree: Subtree = False, dry_ru
         return _reply(memory.restore_forgotten(id, subtree=subtree, dry_run=dry_run))
 
 
+def purge_forgotten(
+    options: Options,
+    older_than: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option("--older-than", metavar="DAYS", help="Forgotten for so long; else forgetting.retention_days."),
+    ] = None,
+    limit: Annotated[Optional[int], typer.Option("--limit", help="How many at most.")] = None,  # noqa: UP045
+    dry_run: DryRun = False,
+) -> Reply:
+    """Take away for good what forgotten memories said.
+
+    Only of those forgotten for longer than they can be brought back; their places in the tree stay. Nothing brings the
+    content back but a backup or an export.
+    """
+    with options.open(create=False) as memory:
+        found = memory.purge_forgotten(older_than, limit=limit, dry_run=dry_run)
+    return Reply(found.to_dict(), lambda screen: _print_purged(screen, found))
+
+
 def archive(options: Options, id: Id, subtree: WithBelow = True, dry_run: DryRun = False) -> Reply:
     """Archive a memory and all below it.
 
@@ -156,10 +176,21 @@ def _pruned(found: PruneReport) -> Reply:
     return Reply(found.to_dict(), text)
 
 
+def _print_purged(screen: Console, found: PurgeReport) -> None:
+    done = "would be purged" if found.dry_run else "purged"
+    pinned = f", {found.pinned} of them only since pinned" if found.pinned else ""
+    screen.print(f"{len(found.ids)} {done}, {found.kept} can still be brought back{pinned}", soft_wrap=True)
+    for id in found.ids[:SHOWN]:
+        screen.print(f"  {id}", style="dim", soft_wrap=True)
+    if len(found.ids) > SHOWN:
+        screen.print(f"  … {len(found.ids) - SHOWN} more; --json lists all", style="dim", soft_wrap=True)
+
+
 def _reply(found: StateChange) -> Reply:
     def text(screen: Console) -> None:
         if found.note:
             screen.print(found.note, soft_wrap=True)
+        if not found.ids:
             return
         screen.print(f"{len(found.ids)} {DONE[found.operation][found.dry_run]}", soft_wrap=True)
         for id in found.ids[:SHOWN]:

@@ -97,6 +97,8 @@ def _print_report(screen: Console, found: RestoreReport) -> None:
             f"agent {one_line(agent)} {'would stand' if found.dry_run else 'stands'} elsewhere", soft_wrap=True
         )
         _print_changes(screen, {"task": Change(change.before[0], change.after[0])})
+    if found.held_back:
+        screen.print(f"{len(found.held_back)} held back: their content is purged", style="yellow", soft_wrap=True)
     for line in found.unsaid:
         screen.print(line, style="yellow", soft_wrap=True)
     if found.checkpoint is not None:

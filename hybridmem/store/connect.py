@@ -36,6 +36,7 @@ from hybridmem.errors import (
 from hybridmem.store import swap
 from hybridmem.store.directory import DATABASE_NAME, NOT_A_DATABASE, make_private, refuse_foreign
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migrations
+from hybridmem.store.waiting import begin_immediate
 
 
 @dataclass(slots=True)
@@ -274,7 +275,7 @@ class Transaction:
         faults.point("write.before_begin")
         if not connections._writer.acquire(timeout=max(connections._busy_timeout, 0.001)):
             raise connections._busy()
-        held.conn.execute("BEGIN IMMEDIATE")
+        begin_immediate(held.conn, connections._busy_timeout)
         faults.point("write.after_begin")
         return held.conn
 

@@ -21,7 +21,9 @@ LOCAL = (
 #: Operations that change nothing of any node: who works on a task is no memory, and is not brought back.
 CLAIMS = frozenset({"task.claim", "task.release"})
 #: Operations that leave the version of their node as it is; every other raises it by one.
-KEEPS_VERSION = frozenset({"namespace", "add", "task.start", "task.switch", "task.import", "root", "use", *CLAIMS})
+KEEPS_VERSION = frozenset(
+    {"namespace", "add", "task.start", "task.switch", "task.import", "root", "use", "purge", *CLAIMS}
+)
 #: Operations that may move the active pointers of their agent, and say so under ``active``: who → [task, node].
 POINTING = frozenset({"add", "confirm", "task.start", "task.switch", "task.finish"})
 #: What an entry of an earlier version set without saying so.
@@ -36,8 +38,11 @@ REPAIR = "repair"
 #: What many memories become together: one, or its sources, or the sources of a summary; and what undoes it. The same
 #: words again.
 GATHERING = ("merge", "unmerge", "consolidate", "unconsolidate", "use")
+#: Takes away for good what many forgotten nodes said: it sets nothing of their rows. The same words again, with nothing
+#: in them; and ``"blanked": {entry: hash of its payload now, …}``, the earlier entries that told of it.
+PURGE = "purge"
 #: Operations whose payload says of each node what is set: ``"nodes": [[id, {what is set}], …]``.
-BY_NODE = (RESTORE, REPAIR, *GATHERING)
+BY_NODE = (RESTORE, REPAIR, *GATHERING, PURGE)
 #: Operations that change more nodes than the one they name.
 MANY = (*STATE_CHANGES, *BY_NODE)
 #: Operations that are no activity of their nodes: a move is one of where it leads, and what supersedes is one itself.
@@ -76,7 +81,7 @@ def append(
     last, previous = head(tx, namespace)
     sequence = last + 1
     body = dump(payload)
-    payload_hash = _sha256(body)
+    payload_hash = digest(body)
     entry_hash = chained(previous, sequence, kind, node_uid, agent, at, payload_hash)
     tx.execute(
         """INSERT INTO operation (namespace_id, sequence, kind, node_uid, agent, at, payload, payload_hash, hash)
@@ -135,7 +140,7 @@ def touched(tx: sqlite3.Connection, namespace: int, after: int, path: str) -> bo
     known = (*LOCAL, *STATE_CHANGES)
     row = tx.execute(
         f"""SELECT 1 FROM operation o LEFT JOIN node n ON n.namespace_id = o.namespace_id AND n.uid = o.node_uid
-        WHERE o.namespace_id = ? AND o.sequence > ? AND (
+        WHERE o.namespace_id = ? AND o.sequence > ? AND o.kind != '{PURGE}' AND (
             n.id IS NULL OR o.kind NOT IN ({", ".join("?" * len(known))}) OR (n.path >= ? AND n.path < ?)
             OR (o.kind IN ({", ".join("?" * len(STATE_CHANGES))}) AND substr(?, 1, length(n.path)) = n.path)
         ) LIMIT 1""",
@@ -165,6 +170,33 @@ def states_before(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) -
     return found
 
 
+def forgotten_by(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) -> dict[str, int]:
+    """For each of these forgotten nodes the number of the entry that last made it so; for one that was imported as
+    forgotten, of the entry that made it. Looks back from the newest entry until all are found."""
+    wanted, found, below = set(uids), dict[str, int](), head(tx, namespace)[0] + 1
+    kinds = [kind for kind in MANY if kind not in ("use", PURGE)]
+    while wanted:
+        rows = tx.execute(
+            f"""SELECT sequence, kind, payload FROM operation WHERE namespace_id = ? AND sequence < ?
+            AND kind IN ({", ".join("?" * len(kinds))}) ORDER BY sequence DESC LIMIT ?""",
+            (namespace, below, *kinds, PAGE),
+        ).fetchall()
+        if not rows:
+            break
+        for sequence, kind, payload in rows:
+            for uid, values in effects(kind, None, json.loads(payload)):
+                if uid in wanted and values.get("state") == "forgotten":
+                    found[uid] = sequence
+                    wanted.discard(uid)
+        below = rows[-1][0]
+    made = tx.execute(
+        """SELECT node_uid, max(sequence) FROM operation WHERE namespace_id = ? AND kind = 'add'
+        AND node_uid IN (SELECT value FROM json_each(?)) GROUP BY node_uid""",
+        (namespace, dump(sorted(wanted))),
+    ).fetchall()
+    return found | dict(made)
+
+
 def _forgotten(kind: str, payload: dict[str, Any]) -> list[tuple[str, State]]:
     """The nodes that an operation made forgotten, with their states before."""
     if kind == RESTORE:
@@ -190,16 +222,25 @@ def last_of(tx: sqlite3.Connection, namespace: int, agent: str) -> Operation | N
 
 
 def broken_at(tx: sqlite3.Connection, namespace: int) -> int | None:
-    """The first sequence number whose entry was edited, removed or reordered; None if the chain holds."""
+    """The first sequence number whose entry was edited, removed or reordered; None if the chain holds.
+
+    A payload that was blanked is right if a later entry says so, and says what it is now.
+    """
     previous, expected = START, 1
     rows = tx.execute(
         """SELECT sequence, kind, node_uid, agent, at, payload, payload_hash, hash FROM operation
         WHERE namespace_id = ? ORDER BY sequence""",
         (namespace,),
     ).fetchall()
+    blanked: dict[int, str] = {}
+    for sequence, kind, _, _, _, payload, payload_hash, _ in rows:
+        if kind == PURGE and digest(payload) == payload_hash:  # that it is in its place is seen below
+            said = json.loads(payload)["blanked"]
+            blanked |= {int(entry): now for entry, now in said.items() if int(entry) < sequence}
     for sequence, kind, node_uid, agent, at, payload, payload_hash, entry_hash in rows:
         right = chained(previous, sequence, kind, node_uid, agent, at, payload_hash)
-        if sequence != expected or _sha256(payload) != payload_hash or right != entry_hash:
+        is_said = digest(payload) in (payload_hash, blanked.get(sequence))
+        if sequence != expected or not is_said or right != entry_hash:
             return expected
         previous, expected = entry_hash, sequence + 1
     return None
@@ -209,10 +250,11 @@ def chained(
     previous: str, sequence: int, kind: str, node_uid: str | None, agent: str, at: int, payload_hash: str
 ) -> str:
     """The hash of an entry: over the one before it and every field, the payload by its own hash."""
-    return _sha256(dump([previous, sequence, kind, node_uid, agent, at, payload_hash]))
+    return digest(dump([previous, sequence, kind, node_uid, agent, at, payload_hash]))
 
 
-def _sha256(text: str) -> str:
+def digest(text: str) -> str:
+    """The hash of a payload or an entry, tagged with its algorithm."""
     return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 

@@ -17,6 +17,7 @@ from hybridmem.types import TASK_TYPE, Node, State, Task
 
 #: What a :class:`Row` has of a node after tree.SCAN_COLUMNS.
 EXTRA_COLUMNS = "uid, pinned, state, version, updated_at, replaced_by"
+LIVE: tuple[State, ...] = ("live",)
 
 
 @dataclass(slots=True)
@@ -55,7 +56,8 @@ class Past:
     """One namespace as it was at a moment. Like the functions of hybridmem.store.tree, its methods take internal ids
     and leave out those of nodes that were not there.
 
-    ``rewritten`` holds the nodes whose content was another one than it is now: no vector of it is kept.
+    ``rewritten`` holds the nodes whose content was another one than it is now: no vector of it is kept. ``purged``
+    holds those whose content is gone for good since: their rows are here, but no list or search has them.
     """
 
     def __init__(
@@ -65,7 +67,9 @@ class Past:
         rewritten: Iterable[int],
         tasks: Mapping[int, Mapping[str, Any]],
         active_task: str | None,
+        purged: frozenset[int] = frozenset(),
     ) -> None:
+        self.purged = purged & {row.id for row in rows}
         self._ordered = sorted(rows, key=lambda row: row.path)
         self._paths = [row.path for row in self._ordered]
         self._by_id = {row.id: row for row in rows}
@@ -85,9 +89,28 @@ class Past:
         """The row of a node; None: it was not there."""
         return self._by_uid.get(uid)
 
+    def held_back(self) -> tuple[str, ...]:
+        """The public ids of those that were not forgotten then, and are purged now; in the order they were added."""
+        rows = (self._by_id[one] for one in sorted(self.purged))
+        return tuple(row.uid for row in rows if row.state != "forgotten")
+
+    def above(self, row: Row) -> int | None:
+        """The node that a row hung under; for one that is to be there, the nearest that is not purged since."""
+        found = row.parent_id
+        while row.state != "forgotten" and row.id not in self.purged and found in self.purged:
+            found = self._by_id[found].parent_id
+        return found
+
+    def standing(self, uid: str | None, type: str | None = None) -> str | None:
+        """The nearest node at or above one that is not purged since, and is of this type; None: there is none."""
+        row = None if uid is None else self._by_uid.get(uid)
+        while row is not None and (row.id in self.purged or type not in (None, row.type)):
+            row = None if row.parent_id is None else self._by_id.get(row.parent_id)
+        return None if row is None else row.uid
+
     def children(self, node_id: int) -> list[int]:
         """The live nodes right below one, in the order they were added."""
-        return sorted(row.id for row in self._ordered if row.parent_id == node_id and row.state == "live")
+        return sorted(row.id for row in self._ordered if row.parent_id == node_id and self._shows(row, LIVE))
 
     def task_values(self, node_id: int) -> Mapping[str, Any]:
         """What a task had of status, next step and end, as far as that may be other than it is now; times in
@@ -96,17 +119,21 @@ class Past:
 
     def active_task(self) -> Key | None:
         """The task that was active for the agent asked for."""
-        return None if self._active_task is None else self.find(self._active_task)
+        found = self.standing(self._active_task, TASK_TYPE)
+        return None if found is None else self.find(found)
 
     def next_steps(self, tx: sqlite3.Connection) -> dict[int, str]:
         """As hybridmem.store.points.next_steps() gives them."""
-        tasks = self.nodes(tx, [row.id for row in self._ordered if row.type == TASK_TYPE and row.state == "live"])
+        tasks = self.nodes(tx, [row.id for row in self._ordered if row.type == TASK_TYPE and self._shows(row, LIVE)])
         return {one: node.task.next_step for one, node in tasks.items() if node.task and node.task.next_step}
 
     def scan(self, path: str, states: Sequence[State]) -> list[tuple[Any, ...]]:
         """tree.SCAN_COLUMNS of the nodes at and below a path that were in any of these states, by path."""
         low, high = (bisect.bisect_left(self._paths, bound) for bound in subtree_range(path))
-        return [row.scanned() for row in self._ordered[low:high] if row.state in states]
+        return [row.scanned() for row in self._ordered[low:high] if self._shows(row, states)]
+
+    def _shows(self, row: Row, states: Sequence[State]) -> bool:
+        return row.state in states and row.id not in self.purged
 
     def postings(self, found: Mapping[str, list[tuple[int, int]]], asked: Sequence[str]) -> dict[str, Any]:
         """Postings of today (lexical.postings) as those of then; ``asked`` are the terms that were looked up."""

@@ -37,6 +37,19 @@ def drop_settings(tx: sqlite3.Connection, prefix: str) -> None:
     tx.execute("DELETE FROM setting WHERE substr(key, 1, length(?)) = ?", (prefix, prefix))
 
 
+def tended(tx: sqlite3.Connection, namespace: int) -> tuple[int, int]:
+    """(sequence, time) of when forgetting by schedule was last begun in a namespace; if never, of its beginning."""
+    found = setting(tx, f"forgetting.{namespace}")
+    if found is not None:
+        return int(found[0]), int(found[1])
+    row = tx.execute("SELECT created_at FROM namespace WHERE id = ?", (namespace,)).fetchone()
+    return 0, int(row[0])
+
+
+def set_tended(tx: sqlite3.Connection, namespace: int, sequence: int, at: int) -> None:
+    set_setting(tx, f"forgetting.{namespace}", [sequence, at])
+
+
 def namespace_id(tx: sqlite3.Connection, namespace: Namespace) -> int | None:
     row = tx.execute("SELECT id FROM namespace WHERE key = ?", (dump(list(namespace)),)).fetchone()
     return int(row[0]) if row else None

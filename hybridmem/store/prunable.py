@@ -31,13 +31,19 @@ class Row:
     version: int
     status: TaskStatus | None
     path: str
+    updated_at: int
+
+    def moment(self, said: int, now: int) -> int:
+        """A time of it that the store did not give itself: one that lies ahead counts as when it was last written, so
+        that no date keeps a memory for ever."""
+        return said if said <= now else min(self.updated_at, now)
 
 
 def rows(tx: sqlite3.Connection, namespace: int) -> list[Row]:
     """All of a namespace but its root, in whatever state, in preorder."""
     found = tx.execute(
         """SELECT n.id, n.uid, n.parent_id, n.type, n.importance, n.confidence, n.uses, n.created_at, n.active_at,
-            n.state, n.pinned, n.version, t.status, n.path
+            n.state, n.pinned, n.version, t.status, n.path, n.updated_at
         FROM node n LEFT JOIN task t ON t.node_id = n.id
         WHERE n.namespace_id = ? AND n.parent_id IS NOT NULL ORDER BY n.path""",
         (namespace,),

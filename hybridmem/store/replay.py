@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hybridmem.errors import StoreDamaged
-from hybridmem.store import branches, log, points
+from hybridmem.store import branches, log, points, purged
 from hybridmem.store.activity import settle
 from hybridmem.store.paths import ids_on_paths, path_below
 from hybridmem.store.rows import content_key, dump
@@ -25,13 +25,12 @@ CHUNK = 5000
 _OPERATION_COLUMNS = "id, namespace_id, sequence, kind, node_uid, agent, at, payload, payload_hash, hash"
 _NODE_COLUMNS = (
     "id", "namespace_id", "uid", "parent_id", "path", "depth", "type", "revision_id", "importance", "confidence",
-    "uses", "pinned", "state", "version", "agent", "created_at", "updated_at", "active_at",
-    "replaced_by",
+    "uses", "pinned", "state", "version", "agent", "created_at", "updated_at", "active_at", "replaced_by",
 )  # fmt: skip
 #: What an operation may set of its node under the same name.
 _PLAIN = (
-    "type", "importance", "confidence", "uses", "pinned", "state", "version", "agent", "created_at", "updated_at",
-    "replaced_by",
+    "type", "importance", "confidence", "uses", "pinned", "state", "version", "agent", "created_at",
+    "updated_at", "replaced_by",
 )  # fmt: skip
 _TASK = ("status", "next_step", "started_at", "finished_at")
 
@@ -113,6 +112,9 @@ class _Chunk:
         self._changed: dict[int, _Node] = {}
         #: Revision → the node it belongs to.
         self._revisions: dict[int, int] = {}
+        #: Nodes that lose their content; and the entries that were blanked with them, of each namespace.
+        self._purged: set[int] = set()
+        self._blanked: dict[int, list[int]] = {}
         row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'node'").fetchone()
         self._last_id = int(row[0]) if row else 0
 
@@ -176,10 +178,22 @@ class _Chunk:
                 )
                 continue
             self._set(node, kind, at, values)
-            if kind == "move":
+            if kind == log.PURGE:
+                self._purge(node)
+            elif kind == "move":
                 self._touch(node.parent_id or node.id, at)
             elif kind not in log.QUIET:
                 self._touch(node.id, log.moment(at, payload))
+
+        if kind == log.PURGE:
+            self._blanked.setdefault(namespace, []).extend(int(entry) for entry in payload["blanked"])
+
+    def _purge(self, node: _Node) -> None:
+        """Its content is empty in the source already; what is here of it must not stay either."""
+        node.is_revised = True
+        self._purged.add(node.id)
+        self._revisions.setdefault(node.revision_id, node.id)
+        node.task.update(dict.fromkeys(node.task.keys() & {"next_step"}))
 
     def _make(self, namespace: int, kind: str, uid: str, agent: str, at: int, payload: dict[str, Any]) -> None:
         """What an operation makes or names before it sets anything."""
@@ -280,6 +294,9 @@ class _Chunk:
         for (namespace, agent), pair in self._active.items():
             keys = [self._by_uid.get((namespace, uid)) if uid is not None else None for uid in pair]
             points.set_active(self._tx, namespace, agent, *(key.id if key else None for key in keys))
+        purged.blank_revisions(self._tx, self._purged)
+        for namespace, sequences in self._blanked.items():
+            purged.copy_entries(self._source, self._tx, namespace, sequences)
 
     def _place(self) -> None:
         """The paths of new nodes, from above; what has moved is placed by branches.rehang()."""

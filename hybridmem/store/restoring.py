@@ -42,7 +42,7 @@ class Difference:
 
 def differences(tx: sqlite3.Connection, namespace: int, then: Past) -> list[Difference]:
     """All nodes that differ, in the order they were added. What was not there is to be forgotten and stays as it is
-    otherwise."""
+    otherwise; and so does what is purged, but for where it hangs: that is no content."""
     tasks = points.tasks(tx, namespace)
     found: list[Difference] = []
     now = rewind.present(tx, namespace)
@@ -53,10 +53,14 @@ def differences(tx: sqlite3.Connection, namespace: int, then: Past) -> list[Diff
         if old is None:
             _compare(one, "state", row.state, "forgotten")
         else:
+            above = then.above(old)
+            if row.parent_id is not None and above is not None:
+                _compare(one, "parent", uids[row.parent_id], uids[above])
+            if row.id in then.purged:
+                found += [one] if one.values else []
+                continue
             for name in _PLAIN:
                 _compare(one, name, getattr(row, name), getattr(old, name))
-            if row.parent_id is not None and old.parent_id is not None:
-                _compare(one, "parent", uids[row.parent_id], uids[old.parent_id])
             _compare(one, "revision", row.revision_id, old.revision_id)
             task = tasks.get(row.id, {})
             for name, value in then.task_values(row.id).items():

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hybridmem.speakers import speaker
-from hybridmem.store import log, points, tree
+from hybridmem.store import log, points, purged, tree
 from hybridmem.store.activity import last_active
 from hybridmem.store.past import EXTRA_COLUMNS, Past, Row
 from hybridmem.store.paths import ids_on_paths
@@ -64,7 +64,7 @@ def after(tx: sqlite3.Connection, namespace: int, last: int, agent: str) -> Past
     tasks = {rows[uid].id: _task_values(names, before.get(uid, {})) for uid, names in changed.items()}
     pointers = points.active_after(tx, namespace, agent, last)
     active = None if pointers is None else pointers[0]
-    return Past(list(rows.values()), revisions, rewritten, tasks, active)
+    return Past(list(rows.values()), revisions, rewritten, tasks, active, purged.ids(tx, namespace))
 
 
 def present(tx: sqlite3.Connection, namespace: int) -> dict[str, Row]:
@@ -92,7 +92,7 @@ def _entries(tx: sqlite3.Connection, condition: str, *values: Any) -> list[_Entr
 def _above(rows: Mapping[str, Row], later: Sequence[_Entry]) -> set[str]:
     """What was written, and all that encloses it: the nodes whose last activity may be after the moment."""
     uids = {row.id: uid for uid, row in rows.items()}
-    written = {uid for kind, uid, _, _ in later if kind not in (*log.STATE_CHANGES, "use")}
+    written = {uid for kind, uid, _, _ in later if kind not in (*log.STATE_CHANGES, "use", log.PURGE)}
     written |= {payload["parent"] for _, _, _, payload in later if "parent" in payload}
     above = ids_on_paths(rows[uid].path for uid in written & rows.keys())
     return {uids[one] for one in above if one in uids}

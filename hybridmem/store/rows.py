@@ -61,6 +61,10 @@ def content_key(content: str) -> str:
     return "blake2b:" + hashlib.blake2b(content.encode("utf-8"), digest_size=16).hexdigest()
 
 
+#: The content key of the empty content, which no memory has but one that is purged (hybridmem.store.purged).
+PURGED_KEY = content_key("")
+
+
 def to_node(row: sqlite3.Row | tuple[Any, ...], *, created: bool = True) -> Node:
     """A row of NODE_COLUMNS as a Node."""
     task = None

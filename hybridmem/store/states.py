@@ -12,16 +12,17 @@ from typing import Any
 
 from hybridmem.store import tree
 from hybridmem.store.paths import path_ids
-from hybridmem.store.rows import Key, dump, subtree_range
+from hybridmem.store.rows import PURGED_KEY, Key, dump, subtree_range
 from hybridmem.types import State, TaskStatus
 
-_COLUMNS = "n.id, n.uid, n.state, n.version, n.type, n.pinned, t.status, n.path"
+_COLUMNS = f"""n.id, n.uid, n.state, n.version, n.type, n.pinned, t.status, n.path,
+    n.state = 'forgotten' AND n.content_key = '{PURGED_KEY}'"""
 _TABLES = "node n LEFT JOIN task t ON t.node_id = n.id"
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node of a branch; ``status`` None: it is no task."""
+    """A node of a branch; ``status`` None: it is no task. ``purged``: what it said is gone for good."""
 
     id: int
     uid: str
@@ -31,6 +32,7 @@ class Member:
     pinned: bool
     status: TaskStatus | None
     path: str
+    purged: bool
 
 
 def members(tx: sqlite3.Connection, key: Key, states: Sequence[State], *, subtree: bool) -> list[Member]:
@@ -126,4 +128,4 @@ def change(tx: sqlite3.Connection, states: Mapping[int, State], at: int) -> None
 
 
 def _member(row: tuple[Any, ...]) -> Member:
-    return Member(row[0], row[1], row[2], row[3], row[4], bool(row[5]), row[6], row[7])
+    return Member(row[0], row[1], row[2], row[3], row[4], bool(row[5]), row[6], row[7], bool(row[8]))

@@ -14,7 +14,7 @@ from typing import Any
 from hybridmem import faults
 from hybridmem.errors import Conflict, InvalidInput, NotFound, StoreDamaged
 from hybridmem.store.paths import path_below, path_end, path_ids
-from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, content_key, dump, subtree_range, to_node
+from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, PURGED_KEY, Key, content_key, dump, subtree_range, to_node
 from hybridmem.types import Node, State
 
 _KEY_COLUMNS = "id, uid, parent_id, path, depth, type, version, state"
@@ -315,9 +315,11 @@ def scan(
     states: Sequence[State] = ("live",),
 ) -> list[tuple[Any, ...]]:
     """SCAN_COLUMNS of the nodes in any of these states that lie below any of these paths or have any of these ids,
-    once each, by path."""
+    once each, by path. What is purged says nothing, and is left out."""
     # The plus keeps SQLite from reading the whole namespace by its index: paths and ids are the narrower way.
     within = f"+namespace_id = ? AND state IN ({', '.join('?' * len(states))})"
+    if "forgotten" in states:
+        within += f" AND content_key != '{PURGED_KEY}'"
     rows: dict[str, tuple[Any, ...]] = {}
     for path in paths:
         low, high = subtree_range(path)

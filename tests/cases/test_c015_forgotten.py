@@ -120,6 +120,54 @@ class TestNoTrace:
             m.forget("id20", subtree=True)
 
 
+class TestByExpiryAndEviction:
+    """C015: not only what was named goes from everywhere, but also what a policy or its age has taken."""
+
+    def fill(self, m: Memory, clock: Any) -> tuple[set[int], set[int]]:
+        """30 memories; five go since they are old, five since there are too many. (forgotten, live)."""
+        m.start_task("企业报销任务 claim", next_step="提交 submit")
+        for number in range(30):
+            m.add(content(number), type=("fact", "decision", "event")[number % 3], id=f"id{number}")
+            if number == 4:
+                clock.advance(days=100)
+        m.flush()
+        m.search(QUERY, 30)
+        old = m.forget(policy={"policy": "age", "days": 90, "types": ["fact", "decision", "event"]})
+        many = m.forget(policy={"policy": "least_recently_used", "max_nodes": 21})
+        assert (len(old.ids), len(many.ids), many.left) == (5, 5, 21), "the numbers are the true ones"
+        forgotten = {int(id[2:]) for id in (*old.ids, *many.ids)}
+        return forgotten, set(range(30)) - forgotten
+
+    @pytest.mark.parametrize("limit", [10_000, 0], ids=["exact", "located"])
+    @pytest.mark.parametrize("purged", [False, True], ids=["forgotten", "purged"])
+    def test_it_leaves_no_trace(self, memory: OpenMemory, clock: Any, tmp_path: Path, limit: int, purged: bool) -> None:
+        sections = {"index": {"exact_limit": limit, "background": False}}
+        with memory(**sections) as m:
+            forgotten, live = self.fill(m, clock)
+            if purged:
+                clock.advance(days=31)
+                assert {int(id[2:]) for id in m.purge_forgotten().ids} == forgotten
+            check(m, forgotten, live)
+            assert m.flush() == 0
+            check(m, forgotten, live)
+        m = memory(**sections)
+        check(m, forgotten, live)
+        if not purged:
+            return
+        wanted = {f"marke{number}" for number in forgotten}
+        m.export(tmp_path / "out.jsonl")
+        asked = {"states": ["forgotten", "live"], "as_of": clock.now()}
+        everything = [
+            (tmp_path / "out.jsonl").read_text("utf-8"), [node.to_dict() for node in m.walk()],
+            [entry.to_dict() for number in forgotten for entry in m.history(f"id{number}")],
+            [one.to_dict() for one in m.operations()], m.search(QUERY, 50, **asked).to_dict(),  # type: ignore[arg-type]
+            m.search(QUERY, 50, states=["forgotten"]).to_dict(),
+        ]  # fmt: skip
+        words = set(json.dumps(everything, ensure_ascii=False).replace('"', " ").replace("\\", " ").split())
+        assert not wanted & words, "nor where one asks for what is forgotten"
+        assert m.purge_forgotten(0).ids == (), "and the second time the number is 0"
+
+
 class TestTheNumberThatIsSaid:
     def test_it_is_the_true_one_and_zero_for_what_is_gone(self, memory: OpenMemory) -> None:
         """C015: not "removed 0" while it removes, nor a success for nothing; an unknown id is an error."""

@@ -108,6 +108,34 @@ class TestTheLife:
             assert (after.created_at, after.active_at) == (before.created_at, before.active_at)
             assert name in {hit.id for hit in dated.search(QUERY, 50)}
 
+    @pytest.mark.parametrize("policy", ["age", "decay", "least_weight", "least_recently_used", "newest", "random"])
+    def test_no_date_keeps_a_memory_for_ever(self, dated: Memory, clock: Any, policy: str) -> None:
+        """C040: what is dated ahead ages from when it was written, and goes before what is newer than that; at once,
+        nothing goes as old that is dated now or later."""
+        given: dict[str, Any] = {"age": {"days": 90}, "decay": {"threshold": 0.5}}.get(policy, {"max_nodes": 4})
+        rule = {"policy": policy, "types": ["event"], **given}
+        if policy in ("age", "decay"):
+            assert set(dated.forget(policy=rule, dry_run=True).ids) <= {"year 1", "ten days ago"}
+        clock.advance(days=400)
+        fresh = {dated.add(f"新的 fresh {n}", type="event", parent="branch of now").id for n in range(5)}
+        going = set(dated.forget(policy=rule).ids)
+        if policy == "random":
+            assert len(going) == len(DATES) + 1
+        else:
+            assert going >= DATES.keys(), "whatever its date, it has been there for 400 days"
+            assert len(going & fresh) <= 1
+        assert dated.forget(policy=rule).ids == ()
+
+    def test_nor_from_being_purged(self, dated: Memory, clock: Any) -> None:
+        """C040: what ends retention is when it was forgotten; no date of its own ends it early, or never."""
+        dated.add("末 last", parent="root")
+        for name in DATES:
+            dated.forget(name)
+        clock.advance(days=29)
+        assert dated.purge_forgotten().ids == ()
+        clock.advance(days=2)
+        assert set(dated.purge_forgotten().ids) == DATES.keys()
+
     def test_it_goes_through_a_file_exactly(self, dated: Memory, memory: OpenMemory, tmp_path: Path) -> None:
         dated.export(tmp_path / "all.jsonl")
         copy = memory("copy")

@@ -42,3 +42,18 @@ def test_a_mix_of_selectors_is_refused_and_nothing_goes(
     assert result.code == 2
     assert said in result.document["error"]["message"]
     assert all(cli.json("show", id)["state"] == "live" for id in claim.values())
+
+
+def test_what_is_purged_is_counted_and_said(cli: Any, claim: dict[str, str]) -> None:
+    ids = [cli.json("add", text, "--parent", "root", "--type", "note")["id"] for text in ("旧的 old 一", "old two")]
+    cli.json("add", "末 last")
+    for id in ids:
+        cli.json("forget", id)
+    assert cli("purge-forgotten").out.splitlines() == ["0 purged, 2 can still be brought back"]
+    dry = cli("purge-forgotten", "--older-than", "0", "--limit", "1", "--dry-run").out
+    assert dry.splitlines() == ["1 would be purged, 1 can still be brought back", f"  {ids[0]}"]
+    done = cli.json("purge-forgotten", "--older-than", "0")
+    assert (done["ids"], done["count"], done["kept"]) == (ids, 2, 0)
+    assert cli.json("show", ids[0])["content"] == ""
+    refused = cli("restore-forgotten", ids[0], "--json")
+    assert (refused.code, "was purged" in refused.document["error"]["message"]) == (2, True)

@@ -72,7 +72,12 @@ def test_the_document_holds_everything_that_was_measured(result: dict[str, Any])
     assert recovered["checkpoints"]["times"]["many"]["n"] == FEW.checkpoints
     assert recovered["answers"]["waiting"] == FEW.unindexed, "it was to be killed with so many not indexed"
     assert set(recovered["answers"]["times"]["killed"]) == {"open", "resume", "search", "all"}
-    assert len(result["bench"]["promises"]) == 9
+    assert len(result["bench"]["promises"]) == 11
+    forgotten = result["bench"]["forgetting"]
+    assert (forgotten["live"], forgotten["failed"]) == (NODES - 1, 0)
+    assert NODES // 3 < forgotten["forgotten"] < NODES
+    assert forgotten["ghosts"] == forgotten["missed"] == forgotten["short"] == 0
+    assert forgotten["searches"] > 0
 
 
 def test_it_says_where_it_came_from_and_nothing_of_the_machine(result: dict[str, Any], folder: Path) -> None:
