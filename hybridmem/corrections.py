@@ -61,9 +61,10 @@ class Place:
     vector: Vectors
 
 
-def announces(content: str) -> bool:
-    """Whether a content says that something is no longer as it was."""
-    text = content[:OPENING].casefold()
+def announces(*contents: str) -> bool:
+    """Whether a content says that something is no longer as it was; of several, whether any does."""
+    # All in one text, since what is short is looked up in it as quickly as in a single one; no word has a line break.
+    text = "\n".join(content[:OPENING] for content in contents).casefold()
     # Looked up one by one first: that is a hundred times as fast as the expression, which finds whole words.
     return any(word in text for word in CHINESE) or (
         any(word in text for word in ENGLISH) and _WHOLE_WORDS.search(text) is not None

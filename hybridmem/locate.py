@@ -261,12 +261,12 @@ def _counted(text: str) -> Counter[str]:
 
 
 def _in_pool(pool: Pool, found: dict[str, list[tuple[int, int]]]) -> Postings:
-    """Postings by internal id as postings by position, for what is in the pool."""
+    """Postings by internal id as postings by position, in the order of these, for what is in the pool."""
     postings = {}
     for term, rows in found.items():
         ids, counts = np.array(rows, dtype=np.int64).T
         positions = pool.positions(ids)
-        inside = positions >= 0
-        if inside.any():
-            postings[term] = (positions[inside], counts[inside])
+        order = np.argsort(positions)
+        if len(order := order[positions[order] >= 0]):
+            postings[term] = (positions[order], counts[order])
     return postings

@@ -24,7 +24,7 @@ from hybridmem.text import term_weight
 #: Weight of the model's own mean against the pool's, in nodes: a handful of memories has no mean worth the name.
 MEAN_PRIOR = 20.0
 
-#: Term → (positions in the pool, term frequencies).
+#: Term → (ascending positions in the pool, term frequencies).
 Postings = Mapping[str, tuple[Ints, Ints]]
 
 
@@ -144,6 +144,12 @@ def weigh(pool: Pool, weights: WeightConfig, now: int) -> tuple[Floats, Floats, 
 def best(score: Floats, eligible: NDArray[np.bool_], k: int) -> list[int]:
     """The positions of the ``k`` best eligible nodes, best first; ties keep the order of the tree."""
     return [int(i) for i in top_k(np.where(eligible, score, -1.0), k) if eligible[i]]
+
+
+def among(places: Sequence[int], positions: Ints) -> NDArray[np.bool_]:
+    """(p,) which of the ``places`` are in the ascending ``positions``, of which there is at least one."""
+    wanted = np.asarray(places, dtype=np.int64)
+    return np.asarray(positions[np.searchsorted(positions, wanted).clip(max=len(positions) - 1)] == wanted)
 
 
 def _vector(pool: Pool, vector: Vectors | None, calibration: Calibration | None) -> tuple[Floats | None, Floats | None]:

@@ -283,10 +283,10 @@ class Recall:
     ) -> tuple[Hit, ...]:
         ids = [int(pool.ids[i]) for i in places]
         nodes, titles = source.nodes(tx, ids), source.titles(tx, ids)
-        matching = {term: set(positions.tolist()) for term, (positions, _) in postings.items()}
+        matching = {term: ranking.among(places, positions) for term, (positions, _) in postings.items()}
         hits = []
-        for i, node_id in zip(places, ids, strict=True):
-            words = tuple(term for term, positions in matching.items() if i in positions)
+        for place, (i, node_id) in enumerate(zip(places, ids, strict=True)):
+            words = tuple(term for term, found in matching.items() if found[place])
             details = _details(pool, signals, i)
             hits.append(Hit(nodes[node_id], float(signals.score[i]), details, titles[node_id], words))
         return tuple(hits)
@@ -349,7 +349,7 @@ def _instead(tx: sqlite3.Connection, pool: Pool, positions: Sequence[int], allow
 def _announced(tx: sqlite3.Connection, pool: Pool, positions: Sequence[int], source: Source) -> bool:
     """Whether one of these nodes may correct another: only then it is worth reading them all."""
     ids = [int(pool.ids[i]) for i in positions if pool.types[i] in MERGED_TYPES]
-    return any(map(corrections.announces, source.openings(tx, ids, corrections.OPENING).values()))
+    return corrections.announces(*source.openings(tx, ids, corrections.OPENING).values())
 
 
 def _places(pool: Pool, positions: Sequence[int], hits: Sequence[Hit]) -> dict[str, Place]:

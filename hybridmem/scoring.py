@@ -142,7 +142,7 @@ def lexical(
 ) -> Lexical:
     """BM25 of nodes and of whole subtrees, each as a share of the best that a text could reach.
 
-    :param postings: term → (positions in the pool, term frequencies), for the terms of the query that occur.
+    :param postings: term → (ascending positions in the pool, term frequencies), for the terms of the query that occur.
     :param query: all terms of the query with the weight of each (1 for an ordinary word). One that occurs nowhere
         counts half towards what could be reached: it says that the match is not full, not which node is better.
     :param lengths: (n,) number of terms of each node.
@@ -168,11 +168,8 @@ def lexical(
         if len(positions):
             nodes[positions] += idf * _saturated(counts, node_norm[positions])
         if len(starts):
-            planned, times = (steps or {}).get(term, (positions[:0], counts[:0]))
-            everywhere, counted = np.concatenate((positions, planned)), np.concatenate((counts, times))
-            order = np.argsort(everywhere)
-            inside = everywhere[order]
-            sums = _sums(counted[order], np.searchsorted(inside, starts), np.searchsorted(inside, stops))
+            inside, counted = _merged((positions, counts), (steps or {}).get(term))
+            sums = _sums(counted, np.searchsorted(inside, starts), np.searchsorted(inside, stops))
             group_idf = term_weight * _idf(len(starts), int((sums > 0).sum()))
             best_subtree += reach * group_idf * (K1 + 1.0)
             subtrees[starts] += group_idf * _saturated(sums, subtree_norm)
@@ -293,6 +290,15 @@ def _length_norm(lengths: Ints) -> Floats:
 
 def _saturated(counts: Ints, norm: Floats) -> Floats:
     return counts * (K1 + 1.0) / (counts + K1 * norm)
+
+
+def _merged(text: tuple[Ints, Ints], steps: tuple[Ints, Ints] | None) -> tuple[Ints, Ints]:
+    """Both together, by position."""
+    if steps is None or not len(steps[0]):  # nearly always
+        return text
+    positions, counts = np.concatenate((text[0], steps[0])), np.concatenate((text[1], steps[1]))
+    order = np.argsort(positions)
+    return positions[order], counts[order]
 
 
 def _sums(values: Ints, starts: Ints, stops: Ints) -> Ints:

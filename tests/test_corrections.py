@@ -180,6 +180,15 @@ def test_only_whole_words_announce_a_change(text: str, expected: bool) -> None:
     assert announces(text) is expected
 
 
+@pytest.mark.parametrize("news", ["会议改到周五", "The meeting is put off", "不" + "x" * 500, None])
+def test_several_announce_a_change_if_one_does(news: str | None) -> None:
+    """Asked together they must not differ: no word may be made of the end of one and the beginning of the next."""
+    others = ["会议改", "到周五", "it is put", "off we go", "unk", "nown", "很长 long " * 70 + "改为 changed", ""]
+    together = [*others[:3], *([] if news is None else [news]), *others[3:]]
+    assert announces(*together) is any(map(announces, together))
+    assert announces(*others) is False
+
+
 WORDS = st.sampled_from(["咖啡", "coffee", "端口 port", "不再", "now", "changed", "用户", "9090"])
 HITS = st.lists(
     st.tuples(st.lists(WORDS, min_size=1, max_size=4), st.sampled_from(["fact", "event"]), st.integers(0, 5)),

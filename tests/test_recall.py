@@ -340,3 +340,22 @@ class TestFollowing:
             hit = m.search(f"第 {i} 条发票")[0]
             assert hit.content == f"第 {i} 条发票"
             assert hit.score_details.vector is not None
+
+
+def test_what_was_written_last_may_stand_first_in_the_tree(memory: OpenMemory) -> None:
+    """The words of a subtree are read from the store at first and kept in memory later: the order in which its nodes
+    were written, which is not that of the tree, must make no difference to any signal."""
+    with memory() as opened:
+        first, second = (opened.start_task(f"任务 task {name}") for name in ("甲", "乙"))
+        for number in range(3):
+            for task in (second, first):
+                opened.add(f"发票 invoice {number}", type="event", parent=task.id)
+        opened.update_task(first.id, next_step="核对发票 check the invoice")
+        found = [
+            [(hit.id, hit.score, hit.score_details, hit.matched_terms) for hit in opened.search("发票 invoice", 8)]
+            for _ in range(12)
+        ]
+        assert all(again == found[0] for again in found)
+        located = opened.search("发票 invoice", trace=True).located
+        assert {one.id for one in located} == {first.id, second.id}
+        assert all(one.score > 0.5 for one in located)

@@ -7,8 +7,10 @@ table, which nothing but this file reads: no answer ever mixes the two.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,14 @@ _WANTED = """node n JOIN revision r ON r.id = n.revision_id
 
 def current(tx: sqlite3.Connection) -> dict[str, Any] | None:
     """What the store knows of its model; None before the first embedding."""
-    found: dict[str, Any] | None = points.setting(tx, CURRENT)
+    text = points.setting_text(tx, CURRENT)
+    return None if text is None else _read(text)
+
+
+@lru_cache(maxsize=4)
+def _read(text: str) -> dict[str, Any]:
+    """Every search asks several times, and there is a vector in it. Whoever gets it must not change it."""
+    found: dict[str, Any] = json.loads(text)
     return found
 
 

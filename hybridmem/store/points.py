@@ -20,8 +20,14 @@ _CHECKPOINT_COLUMNS = """number, label, reason, sequence, at, agent, active_task
 
 def setting(tx: sqlite3.Connection, key: str) -> Any:
     """The value of a store setting, or None."""
+    text = setting_text(tx, key)
+    return None if text is None else json.loads(text)
+
+
+def setting_text(tx: sqlite3.Connection, key: str) -> str | None:
+    """The value of a store setting as JSON, or None."""
     row = tx.execute("SELECT value FROM setting WHERE key = ?", (key,)).fetchone()
-    return json.loads(row[0]) if row else None
+    return None if row is None else str(row[0])
 
 
 def set_setting(tx: sqlite3.Connection, key: str, value: Any) -> None:
