@@ -76,7 +76,6 @@ class Consolidation:
         self._writer = writer
         self._claims = claims
         self._make = make
-        self._counter = token_counter()
 
     def consolidate(
         self, id: str | None, *, older_than: timedelta | float | None, dry_run: bool, progress: Progress | None
@@ -214,7 +213,7 @@ class Consolidation:
             sources=tuple(part.uid for part in plan.sources),
             left=plan.left,
             tokens_before=before,
-            tokens_after=self._counter.count(text),
+            tokens_after=token_counter().count(text),
             details_before=len(facts),
             details_kept=len(facts & details(text)),
         )
@@ -227,7 +226,7 @@ class Consolidation:
             raise _Skipped("there is nothing in it to summarise" + (": all is left alone" if plan.left else ""))
         if len(texts) == 1 and texts[0].type == SUMMARY_TYPE:
             raise _Skipped("there is nothing new beside its summary")
-        tokens = sum(self._counter.count(part.content) for part in plan.sources)
+        tokens = sum(token_counter().count(part.content) for part in plan.sources)
         least = self._workspace.config.consolidation.min_tokens
         if tokens < least:
             raise _Skipped(f"it has {tokens} tokens, fewer than consolidation.min_tokens ({least})")
@@ -239,7 +238,7 @@ class Consolidation:
             Passage(part.content, part.type, from_micros(part.created_at), plan.titles[part.id])
             for part in plan.sources
         ]
-        known = sum(self._counter.count(part.content) for part in plan.sources if part.type == SUMMARY_TYPE)
+        known = sum(token_counter().count(part.content) for part in plan.sources if part.type == SUMMARY_TYPE)
         share = self._workspace.config.consolidation.budget_share
         try:
             text = self._make().summarize(passages, max(1, known + int(share * (tokens - known))))
@@ -251,7 +250,7 @@ class Consolidation:
             raise _Skipped(f"the summariser failed: {type(error).__name__}: {error}") from error
         if not text:
             raise _Skipped("the summariser has nothing that is shorter")
-        length = self._counter.count(text)
+        length = token_counter().count(text)
         if length >= tokens:
             raise _Skipped(f"the summary has {length} tokens, its sources have {tokens}")
         return text

@@ -9,6 +9,7 @@ from typing import Any
 
 from hybridmem import config as configuration
 from hybridmem import faults, files, inputs, observe
+from hybridmem.chores import Chores
 from hybridmem.config import Config
 from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
@@ -62,7 +63,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         ForgetVerbs.__init__(self, workspace)
         RecoveryVerbs.__init__(self, workspace, indexer)
         SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
-        indexer.chore = self._do_chores
+        indexer.chore = Chores(workspace, self._tending, self._backups).run
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         self._closed = False
@@ -316,13 +317,6 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             raise
         finally:
             workspace.connections.close()
-
-    def _do_chores(self, is_stopping: Callable[[], bool]) -> None:
-        """What the thread behind the writes does when nothing waits for its vector."""
-        if self._workspace.uses.is_due:
-            self._workspace.flush_uses()
-        self._tending.run_if_due()
-        self._backups.make_if_due(is_stopping)
 
     def __enter__(self) -> Memory:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 
 from hybridmem.claims import Claims
 from hybridmem.consolidate import Consolidation
@@ -29,8 +30,11 @@ class SummaryVerbs:
     ) -> None:
         self._workspace = workspace
         self._indexer = indexer
-        self._summarizer = summarizer
-        self._consolidation = Consolidation(workspace, writer, claims, self._summarizer_in_use)
+        made = cache(lambda: create(workspace.config.consolidation))
+        # No method of the handle, which nobody could let go of then: its lock on the store would stay.
+        self._consolidation = Consolidation(
+            workspace, writer, claims, made if summarizer is None else lambda: summarizer
+        )
 
     def consolidate(
         self,
@@ -77,11 +81,6 @@ class SummaryVerbs:
         if found.sequence is not None:
             self._wake()
         return found
-
-    def _summarizer_in_use(self) -> Summarizer:
-        if self._summarizer is None:
-            self._summarizer = create(self._workspace.config.consolidation)
-        return self._summarizer
 
     def _wake(self) -> None:
         if self._workspace.config.index.background:

