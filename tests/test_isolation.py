@@ -1,0 +1,258 @@
+"""A namespace sees, lists, counts and changes its own, whatever the names of the others, by every public call.
+
+The calls come from tests/surface.py, which is held against the public surface itself: a method that is not there fails.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from surface import BY_ID, NOT_CALLS, OF_THE_STORE, READS, WRITES, Own
+
+from hybridmem import InvalidInput, Memory, NotFound
+from hybridmem.cli import main
+from hybridmem.embed.hashing import HashingEmbedder
+
+#: Prefixes of each other, wildcards of SQL, GLOB, FTS and regular expressions, separators inside, cases, look-alikes.
+NAMESPACES: tuple[tuple[str, ...], ...] = (
+    ("acme",), ("acme", "zhang"), ("acme", "zhang-san"), ("acme", "zhang", "san"), ("acme/zhang",), ("acme/zhang/san",),
+    ("Acme",), ("ACME",), ("acm",), ("acme%",), ("acm_",), ("acme*",), ("acme?",), ("%",), ("_",), ("*",), (".*",),
+    ("张",), ("张三",), ("张三", "李四"), ("张三李四",), ("張三",), ("аcme",), ("ａｃｍｅ",), ("ac\u200bme",),
+    ("é",), ("e\u0301",), ("'; DROP TABLE node; --",), ('"acme" OR "张三"',), ("1:acme",), ("..", ".."), ('["acme"]',),
+)  # fmt: skip
+CONFIG = {"index": {"background": False}, "consolidation": {"min_tokens": 20}, "forgetting": {"retention_days": 30}}
+Made = tuple[Path, tuple[Own, ...]]
+CANARY = re.compile(r"机密secret\d\dq")
+
+
+def opened(store: Path, names: tuple[str, ...], agent: str = "same") -> Memory:
+    return Memory.open(store, namespace=names, agent=agent, config=CONFIG, embedder=HashingEmbedder())
+
+
+def filled(store: Path, number: int, folder: Path) -> Own:
+    """Fills one namespace: live, forgotten, archived, purged and merged memories, a summary, a checkpoint, a place."""
+    own = f"机密secret{number:02d}q"
+    with opened(store, NAMESPACES[number]) as m:
+        done = m.start_task(f"办完 done {own}")
+        m.add_many([{"content": f"发票 INV-{n} 没人接 nobody {own}", "type": "event"} for n in range(6)])
+        m.add(f"决定 decided {own}", type="decision")
+        m.finish_task()
+        task = m.start_task(f"任务 task {own}", next_step=f"下一步 next {own}")
+        fact, event = m.add(f"事实 fact {own}", type="fact"), m.add(f"事件 event {own}", type="event")
+        note, twin = (m.add(f"{text} {own}", type="note") for text in ("发票要盖章", "发票要盖章。"))
+        forgotten, archived, purged = (m.add(f"{text} {own}", type="event") for text in ("忘", "archived 存", "清"))
+        m.forget(purged.id)
+        m.purge_forgotten(0)
+        m.forget(forgotten.id)
+        m.archive(archived.id)
+        (branch,) = m.consolidate(done.id).branches
+        assert branch.summary_id is not None
+        checkpoint = m.checkpoint(f"标签 label {own}").label
+        assert checkpoint is not None
+        assert m.flush() == 0
+    place = folder / f"{number:02d}"
+    place.mkdir()
+    return Own(
+        own, task.id, done.id, fact.id, event.id, note.id, twin.id, forgotten.id, archived.id, purged.id,
+        branch.summary_id, checkpoint, place,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Own, ...]]:
+    """A store with all the namespaces; not to be written to."""
+    folder = tmp_path_factory.mktemp("isolation")
+    store = folder / "store"
+    return store, tuple(filled(store, number, folder) for number in range(len(NAMESPACES)))
+
+
+@pytest.fixture
+def copied(made: Made, tmp_path: Path) -> Path:
+    shutil.copytree(made[0], tmp_path / "store")
+    return tmp_path / "store"
+
+
+def told(value: Any) -> str:
+    """All that an answer says, as one text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return told(asdict(value))
+    if isinstance(value, dict):
+        return told([*value, *value.values()])
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return "\n".join(map(told, value))
+    return f"{value}\n{value!r}"
+
+
+def others(store: Path, namespace: int) -> dict[str, list[Any]]:
+    """Every row of every table that belongs to another namespace than the one with this internal id."""
+    conn = sqlite3.connect(store / "tree.db")
+    try:
+        nodes = f"SELECT id FROM node WHERE namespace_id != {namespace}"
+        queries = {
+            "node": "SELECT * FROM node WHERE namespace_id != ?",
+            "operation": "SELECT * FROM operation WHERE namespace_id != ?",
+            "checkpoint": "SELECT * FROM checkpoint WHERE namespace_id != ?",
+            "active": "SELECT * FROM active WHERE namespace_id != ?",
+            "namespace": "SELECT * FROM namespace WHERE id != ?",
+            "revision": f"SELECT * FROM revision WHERE node_id IN ({nodes}) AND ? > 0",
+            "task": f"SELECT * FROM task WHERE node_id IN ({nodes}) AND ? > 0",
+            "embedding": f"SELECT * FROM embedding WHERE node_id IN ({nodes}) AND ? > 0",
+            "lexical": f"SELECT rowid, terms FROM lexical WHERE rowid IN ({nodes}) AND ? > 0",
+        }
+        return {table: conn.execute(query, (namespace,)).fetchall() for table, query in queries.items()}
+    finally:
+        conn.close()
+
+
+def number_of(store: Path, m: Memory) -> int:
+    """The internal id of a handle's namespace."""
+    conn = sqlite3.connect(store / "tree.db")
+    try:
+        root = m.root().id
+        rows = conn.execute("SELECT namespace_id FROM node WHERE uid = ? AND parent_id IS NULL", (root,)).fetchall()
+    finally:
+        conn.close()
+    ((found,),) = rows
+    return int(found)
+
+
+def public() -> set[str]:
+    return {name for name in dir(Memory) if not name.startswith("_")}
+
+
+def test_every_public_method_is_tried() -> None:
+    """A new method comes with its line in tests/surface.py, or this fails."""
+    assert public() == NOT_CALLS | OF_THE_STORE | set(READS) | set(WRITES)
+
+
+def test_every_method_that_takes_an_id_is_tried_with_a_foreign_one() -> None:
+    """By the names of the parameters, so that a new one cannot be left out."""
+    taking = set()
+    for name in public() - NOT_CALLS:
+        parameters = set(inspect.signature(getattr(Memory, name)).parameters)
+        if parameters & {"id", "parent", "new_parent", "within", "scope", "keep", "confirmed_by"}:
+            taking.add(name)
+    assert taking - {"add_many"} <= set(BY_ID), taking - set(BY_ID)
+
+
+@pytest.mark.parametrize("number", range(len(NAMESPACES)))
+def test_every_reading_call_tells_of_its_own_alone(made: Made, number: int) -> None:
+    store, everybody = made
+    own = everybody[number]
+    foreign = {value for one in everybody if one is not own for value in asdict(one).values() if isinstance(value, str)}
+    with opened(store, NAMESPACES[number]) as m:
+        for name, call in READS.items():
+            text = told(call(m, own))
+            assert set(CANARY.findall(text)) <= {own.canary}, name
+            assert not [one for one in foreign if one in text], name
+        assert m.stats().namespace == NAMESPACES[number]
+        # As many as were written, counted by each call that counts.
+        assert m.stats().nodes == len(list(m.walk())) - 1 == 17
+        assert {node.id for node in m.walk()} >= {own.task, own.fact, own.purged, own.summary}
+        assert len(m.tasks()) == 2
+        assert {hit.id for hit in m.search("机密 secret", 500)} == {
+            node.id for node in m.walk() if node.state == "live" and node.depth > 0 and own.canary in node.content
+        }
+
+
+@pytest.mark.parametrize("number", [0, 1, 4, 9, 13, 18, 21, 26, 27, 30])
+def test_every_writing_call_changes_its_own_alone(made: Made, copied: Path, tmp_path: Path, number: int) -> None:
+    """Row by row: nothing of any other namespace is touched, whatever is done in this one."""
+    own = Own(**{**asdict(made[1][number]), "folder": tmp_path})
+    with opened(copied, NAMESPACES[number]) as m:
+        mine = number_of(copied, m)
+        before = others(copied, mine)
+        assert all(before[table] for table in ("node", "operation", "revision", "embedding", "lexical", "active"))
+        for name, call in WRITES.items():
+            told_of = told(call(m, own))
+            assert set(CANARY.findall(told_of)) <= {own.canary}, name
+            assert others(copied, mine) == before, name
+        exported = (tmp_path / "out.jsonl").read_text("utf-8")
+    assert set(CANARY.findall(exported)) == {own.canary}
+
+
+@pytest.mark.parametrize(("number", "other"), [(0, 1), (1, 0), (9, 0), (18, 17), (7, 0), (22, 0)])
+def test_an_id_of_another_namespace_leads_nowhere(made: Made, copied: Path, number: int, other: int) -> None:
+    """It is answered like an id that there never was, but for the id itself; and nothing is changed anywhere."""
+    theirs = made[1][other]
+    with opened(copied, NAMESPACES[number]) as m:
+        mine = number_of(copied, m)
+        before, kept = others(copied, mine), [node.to_dict() for node in m.walk()]
+        for id in (theirs.task, theirs.fact, theirs.forgotten, theirs.archived, theirs.purged, theirs.summary):
+            for name, call in BY_ID.items():
+                with pytest.raises((NotFound, InvalidInput)) as refused:
+                    call(m, id)
+                with pytest.raises(type(refused.value)) as unknown:
+                    call(m, "nosuchid")
+                assert str(refused.value).replace(id, "nosuchid") == str(unknown.value), name
+                assert not CANARY.findall(str(refused.value)), name
+        assert m.weights([theirs.fact]) == {}
+        assert others(copied, mine) == before
+        assert [node.to_dict() for node in m.walk()] == kept
+
+
+def test_what_one_namespace_exports_another_imports_as_its_own(made: Made, copied: Path) -> None:
+    """The file brings contents, and no way back to where they came from: the twins are independent."""
+    own = made[1][3]
+    file = copied.parent / "moved.jsonl"
+    with opened(copied, NAMESPACES[3]) as m:
+        m.export(file)
+        before = [node.to_dict() for node in m.walk()]
+    with opened(copied, NAMESPACES[20]) as m:
+        m.import_(file)
+        m.forget(own.fact)
+        m.update(own.event, content="changed 改了")
+    with opened(copied, NAMESPACES[3]) as m:
+        assert [node.to_dict() for node in m.walk()] == before
+        assert m.verify(replay=True).ok
+
+
+def test_backups_tell_no_names_of_others(made: Made, copied: Path) -> None:
+    """A backup holds the whole store, but what is said of it is about the namespace that made it."""
+    with opened(copied, NAMESPACES[0]) as m:
+        m.backup(label=f"标签 {made[1][0].canary}")
+    with opened(copied, NAMESPACES[17]) as m:
+        assert not CANARY.findall(told(m.backups()))
+
+
+@pytest.fixture
+def command_line(
+    copied: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
+    monkeypatch.setenv("HYBRIDMEM_STORE", str(copied))
+    monkeypatch.setenv("HYBRIDMEM_AGENT", "same")
+
+    def run(names: tuple[str, ...], *arguments: str) -> Any:
+        capsys.readouterr()
+        code = main([*arguments, "--namespace", "/".join(names), "--set", "embedding.provider=hashing", "--json"])
+        printed = capsys.readouterr()
+        assert code == 0, printed.err
+        return json.loads(printed.out)
+
+    return run
+
+
+READING = (
+    ("search", "机密 secret", "-k", "500"), ("context", "机密 secret"), ("tree", "--forgotten"),
+    ("resume",), ("task", "list"), ("stats",), ("checkpoint", "--list"), ("duplicates",), ("doctor",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [n for n, names in enumerate(NAMESPACES) if not any("/" in one for one in names)])
+def test_the_command_line_tells_of_one_namespace_alone(
+    made: Made, command_line: Callable[..., Any], number: int
+) -> None:
+    own = made[1][number].canary
+    for arguments in READING:
+        found = set(CANARY.findall(json.dumps(command_line(NAMESPACES[number], *arguments), ensure_ascii=False)))
+        assert found <= {own}, arguments
+    assert own in told(command_line(NAMESPACES[number], "search", "机密 secret"))
