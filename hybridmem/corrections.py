@@ -93,7 +93,11 @@ def corrected(hits: Sequence[Hit], places: Mapping[str, Place], mean: Vectors | 
         others = together.setdefault(target, {target})
         here = next(place for place, one in enumerate(order) if one.id == late.id)
         # Never before another correction that the question names by a code or number which this one does not have.
-        there = next(place for place, one in enumerate(order) if one.id in others and not _named(one) - _named(late))
+        there = next(
+            place
+            for place, one in enumerate(order)
+            if one.id == target or (one.id in others and not _named(one) - _named(late))
+        )
         others.add(late.id)
         if here > there:
             details = replace(late.score_details, corrects=target)

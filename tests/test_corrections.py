@@ -189,18 +189,38 @@ def test_several_announce_a_change_if_one_does(news: str | None) -> None:
     assert announces(*others) is False
 
 
+@pytest.mark.parametrize("codes", [("ORD-48213",), ()])
+def test_what_a_feedback_named_comes_first_whatever_code_is_asked_for(codes: tuple[str, ...]) -> None:
+    """Who asks by the code of the contradicted one has to learn what holds; and nothing fails over it."""
+    early = replace(hit("订单 ORD-48213 已付 paid", type="fact", id="early"), matched_terms=codes)
+    early = replace(early, node=replace(early.node, replaced_by="late"))
+    other = hit("别的 other", type="fact", id="other")
+    assert order(ranked(early, other, hit("没有付 it was not", type="fact", id="late"))) == ["late", "early", "other"]
+
+
 WORDS = st.sampled_from(["咖啡", "coffee", "端口 port", "不再", "now", "changed", "用户", "9090"])
 HITS = st.lists(
-    st.tuples(st.lists(WORDS, min_size=1, max_size=4), st.sampled_from(["fact", "event"]), st.integers(0, 5)),
+    st.tuples(
+        st.lists(WORDS, min_size=1, max_size=4),
+        st.sampled_from(["fact", "event"]),
+        st.integers(0, 5),
+        st.none() | st.integers(0, 7).map(str),
+        st.lists(st.sampled_from(["ord-48213", "9090", "coffee"]), max_size=2, unique=True).map(tuple),
+    ),
     max_size=8,
 )
 
 
 @given(HITS)
-def test_nothing_is_lost_and_scores_never_rise_down_the_list(drawn: list[tuple[list[str], str, int]]) -> None:
-    hits = ranked(
-        *(hit(" ".join(words), type=type, minutes=at, id=str(n)) for n, (words, type, at) in enumerate(drawn))
-    )
+def test_nothing_is_lost_and_scores_never_rise_down_the_list(
+    drawn: list[tuple[list[str], str, int, str | None, tuple[str, ...]]],
+) -> None:
+    hits = []
+    for number, (words, type, at, replaced_by, matched) in enumerate(drawn):
+        one = hit(" ".join(words), type=type, minutes=at, id=str(number))
+        named = None if replaced_by == one.id else replaced_by
+        hits.append(replace(one, node=replace(one.node, replaced_by=named), matched_terms=matched))
+    hits = ranked(*hits)
     found = corrected(hits, {one.id: ROOT for one in hits}, None)
     assert sorted(one.id for one in found) == sorted(one.id for one in hits)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
