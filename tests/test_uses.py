@@ -117,10 +117,10 @@ class TestReadingNeverWrites:
         elif way == "close":
             m.close()
         else:
-            m._do_chores(lambda: False)
+            m._indexer.chore(lambda: False)
             assert counts(m)["zh"] == 0  # not yet: a search after it has to read the weights again
             monkeypatch.setattr(uses, "PATIENCE_SECONDS", 0.0)
-            m._do_chores(lambda: False)
+            m._indexer.chore(lambda: False)
         assert counts(filled(memory)) == {"zh": 1, "en": 0, "mixed": 0}
 
     def test_a_handle_that_only_reads_begins_no_run(self, memory: OpenMemory, rows: Any) -> None:

@@ -112,7 +112,7 @@ class TestTheLife:
     def test_no_date_keeps_a_memory_for_ever(self, dated: Memory, clock: Any, policy: str) -> None:
         """C040: what is dated ahead ages from when it was written, and goes before what is newer than that; at once,
         nothing goes as old that is dated now or later."""
-        given: dict[str, Any] = {"age": {"days": 90}, "decay": {"threshold": 0.5}}.get(policy, {"max_nodes": 4})
+        given: dict[str, Any] = {"age": {"days": 90}, "decay": {}}.get(policy, {"max_nodes": 4})
         rule = {"policy": policy, "types": ["event"], **given}
         if policy in ("age", "decay"):
             assert set(dated.forget(policy=rule, dry_run=True).ids) <= {"year 1", "ten days ago"}

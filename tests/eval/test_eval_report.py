@@ -248,8 +248,9 @@ class TestFiles:
         self, single: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (file,) = _write(tmp_path, single)
-        monkeypatch.delitem(sys.modules, "eval.plots", raising=False)
-        monkeypatch.delattr("eval.plots", raising=False)
+        for module in ("plots", "study_plots", "paper"):
+            monkeypatch.delitem(sys.modules, f"eval.{module}", raising=False)
+            monkeypatch.delattr(f"eval.{module}", raising=False)
         for module in ("matplotlib", "matplotlib.axes", "matplotlib.figure", "matplotlib.ticker"):
             monkeypatch.setitem(sys.modules, module, None)
         done = CliRunner().invoke(cli.app, ["plot", str(file), "--out", str(tmp_path / "plots")])
