@@ -6,18 +6,18 @@ decides (hybridmem.store.swap): killed before it, the old store is there; after 
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from hybridmem import faults
 from hybridmem.errors import InvalidInput, StoreDamaged, StoreFull
 from hybridmem.index.projection import FILES as INDEX_FILES
 from hybridmem.index.projection import LOCK as INDEX_LOCK
+from hybridmem.ports import SystemClock
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
 from hybridmem.store import swap
 from hybridmem.store.directory import ASIDE, CHECKPOINTS, DATABASE_NAME, LOCK, RESTORED
-from hybridmem.store.rows import from_micros
+from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import is_running
 from hybridmem.types import RestoredBackup
 
@@ -77,7 +77,7 @@ def _replace(source: Path, target: Path, contents: stored.Contents, replace: boo
 
 def _stage(source: Path, target: Path, contents: stored.Contents) -> None:
     def write(path: Path) -> None:
-        stored.prepare(source, path, is_running, unset=INDEX_FILES, at=time.time_ns() // 1000)
+        stored.prepare(source, path, is_running, unset=INDEX_FILES, at=to_micros(SystemClock().now()))
         faults.point("backup_restore.after_copy")
 
     def check(path: Path, _: None) -> None:

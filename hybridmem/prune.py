@@ -27,7 +27,7 @@ from hybridmem.store.states import Member
 from hybridmem.store.waiting import let_others_write
 from hybridmem.store.workspace import Workspace
 from hybridmem.tokens import token_counter
-from hybridmem.types import State
+from hybridmem.types import SUMMARY_TYPE, State
 
 #: Means the policies of the configuration.
 CONFIGURED = "configured"
@@ -143,7 +143,7 @@ class Pruning:
     def _plan(self, tx: sqlite3.Connection, policy: Policy, gone: set[int], limit: int | None) -> _Plan:
         rows, within = self._rows(tx, policy), self._range(tx, policy)
         counted = [row.id not in gone and self._counts(policy, row, within) for row in rows]
-        reasons = _Protection(tx, self._workspace)
+        reasons = _Protection(tx, self._workspace, rows)
         why = {i: said for i, row in enumerate(rows) if counted[i] and (said := reasons.of(row))}
         nodes = self._nodes(tx, policy, rows, np.array(counted, dtype=np.bool_), why, gone)
         now = self._workspace.now()
@@ -201,7 +201,7 @@ class Pruning:
         workspace = self._workspace
         with workspace.write() as tx:
             members = states.by_ids(tx, [row.id for row, _ in batch])
-            reasons = _Protection(tx, workspace)
+            reasons = _Protection(tx, workspace, [row for row, _ in batch])
             staying: dict[int, set[int]] = {}
             for above, below in states.children_there(tx, [row.id for row, _ in batch]):
                 staying.setdefault(above, set()).add(below)
@@ -229,10 +229,13 @@ class _Protection:
     """Who is protected in one state of the store (DESIGN, section 8); nodes with something below them are not among
     them: for those it depends on what goes."""
 
-    def __init__(self, tx: sqlite3.Connection, workspace: Workspace) -> None:
+    def __init__(self, tx: sqlite3.Connection, workspace: Workspace, rows: Sequence[Row]) -> None:
+        """:param rows: those that may be asked about."""
         self._tasks, self._enclosing, active = in_use(tx, workspace.id)
         self._active = {node.id: agent for agent, (_, node) in active.items()}
         self._claimed = prunable.claimed(tx, workspace.id, workspace.now())
+        summaries = [row.uid for row in rows if row.type == SUMMARY_TYPE and row.state == "live"]
+        self._stand_ins = prunable.stand_ins(tx, workspace.id, summaries)
 
     def of(self, row: Row) -> str:
         """Why a memory may not go, and the way out; '' if it may."""
@@ -242,6 +245,11 @@ class _Protection:
             )
         if row.id in self._claimed:
             return "is a task that somebody has claimed; it may go once it is released"
+        if row.uid in self._stand_ins:  # else both it and what it stands for would be out of sight
+            return (
+                f"is the summary of {self._stand_ins[row.uid]} archived memories; call unconsolidate({row.uid!r}) "
+                "first, or forget them and then it"
+            )
         return protected("forget", row, self._tasks.get(row.id), self._enclosing.get(row.id))
 
 

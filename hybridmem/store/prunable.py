@@ -70,6 +70,16 @@ def claimed(tx: sqlite3.Connection, namespace: int, now: int) -> set[int]:
     return {row[0] for row in found}
 
 
+def stand_ins(tx: sqlite3.Connection, namespace: int, uids: Sequence[str]) -> dict[str, int]:
+    """Of these public ids those that stand for something that is archived, and for how much."""
+    found = tx.execute(
+        """SELECT replaced_by, count(*) FROM node WHERE namespace_id = ? AND state = 'archived' AND replaced_by != ''
+        AND replaced_by IN (SELECT value FROM json_each(?)) GROUP BY replaced_by""",
+        (namespace, dump(list(uids))),
+    ).fetchall()
+    return dict(found)
+
+
 def live(tx: sqlite3.Connection, namespace: int) -> int:
     """How many memories are live, the root left out."""
     row = tx.execute(
