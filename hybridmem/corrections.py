@@ -92,8 +92,9 @@ def corrected(hits: Sequence[Hit], places: Mapping[str, Place], mean: Vectors | 
         target = targets[late.id]
         others = together.setdefault(target, {target})
         here = next(place for place, one in enumerate(order) if one.id == late.id)
-        # Never before another correction that the question names by a code or number which this one does not have.
-        there = next(place for place, one in enumerate(order) if one.id in others and not _named(one) - _named(late))
+        # Never before one that the question names by a code or number which this one does not have.
+        behind = (place for place, one in enumerate(order) if one.id in others and not _named(one) - _named(late))
+        there = next(behind, here)
         others.add(late.id)
         if here > there:
             details = replace(late.score_details, corrects=target)
