@@ -123,6 +123,15 @@ class TestPairing:
         assert order(ranked(early, late)) == ["early", "late"]
         assert order(ranked(replace(early, matched_terms=("ticket",)), late)) == ["late", "early"]
 
+    @pytest.mark.parametrize("said", ["发票 4711 已退回", "invoice 4711 was returned", "客户 4711 prefers 短信"])
+    def test_but_what_a_feedback_has_named_does(self, memory: OpenMemory, said: str) -> None:
+        """That is no guess: who asks by the code of the contradicted one learns what holds, and is given both."""
+        m = memory()
+        early, late = m.add(said, type="fact"), m.add("那是另一回事 not that one", type="fact")
+        m.feedback(early.id, contradicted_by=late.id)
+        assert [found.id for found in m.search(said)] == [late.id, early.id]
+        assert {found.id for found in m.context(said).hits} == {early.id, late.id}
+
     @pytest.mark.parametrize("code", ["markeA7", "工单4711号A7"])
     def test_nor_is_another_correction_of_the_same_before_the_one_whose_code_is_asked_for(
         self, memory: OpenMemory, clock: Any, code: str
