@@ -9,6 +9,7 @@ Every signal, weight, relevance and score lies in [0, 1], and every function is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,11 @@ MAX_LEVELS = 8
 SMALLEST = 1e-6
 #: Microseconds within which siblings belong together: half a day.
 TOGETHER = 12 * 3_600 * 1_000_000
+#: Up to this ``omega`` the weight counts in full everywhere; it is the default.
+FULL_OMEGA = 0.1
+#: A lead in relevance that no weight makes up for, at any ``omega``: 1/9, what all the difference in weight there can
+#: be makes up for at FULL_OMEGA.
+REACH = FULL_OMEGA / (1.0 - FULL_OMEGA)
 #: How many of the best vector hits vote for the subtrees that enclose them.
 VOTERS = 20
 
@@ -88,8 +94,11 @@ def weight(
 ) -> Floats:
     """The mean of the four parts, weighted by ``coefficients`` in the order of the arguments (each ≥ 0, sum > 0)."""
     parts = (importance, recency, confidence, frequency)
-    total = sum(c * part for c, part in zip(coefficients, parts, strict=True))
-    return np.asarray(total / sum(coefficients), dtype=np.float64)
+    # By a power of two, which rounds nothing, so that no size of them overflows or vanishes.
+    _, exponent = math.frexp(max(coefficients))
+    scaled = [math.ldexp(c, -exponent) for c in coefficients]
+    total = sum(c * part for c, part in zip(scaled, parts, strict=True))
+    return np.asarray(total / sum(scaled), dtype=np.float64)
 
 
 # Feedback: each takes and gives one number in [0, 1], never beyond the ends, however often it is applied
@@ -272,11 +281,30 @@ def relevance(base: Floats, surroundings: Sequence[Floats], coefficients: Sequen
     return base + (1.0 - base) * np.minimum(lift, 1.0)
 
 
-def blended(relevance: Floats, weight: Floats, omega: float, blend: str) -> Floats:
-    """The score. ``linear``: ``(1-ω)·relevance + ω·weight``. ``bounded``: ``relevance · (1-ω + ω·weight)``."""
+def weight_share(relevance: Floats, best: float, omega: float) -> Floats:
+    """(n,) the share of the weight in each score, in (0, ω] for ω > 0; the same for nodes of equal relevance.
+
+    It is ω; but above FULL_OMEGA the whole of it only for the most relevant, and less for others, down to
+    ``(1-ω)·REACH`` for what is less relevant by REACH or more. So a node that leads by REACH or more stays first,
+    whatever the weights, by either blend: ``(1-ω)·lead ≥ (1-ω)·REACH``. An own formula.
+
+    :param best: the highest relevance among the nodes that compete. :param omega: in [0, 1).
+    """
+    if omega <= FULL_OMEGA:
+        return np.full(len(relevance), omega)
+    least = (1.0 - omega) * REACH
+    nearness = np.clip(1.0 - (best - relevance) / REACH, 0.0, 1.0)
+    return np.asarray(least + (omega - least) * nearness, dtype=np.float64)
+
+
+def blended(relevance: Floats, weight: Floats, share: Floats, omega: float, blend: str) -> Floats:
+    """The score. ``linear``: ``(1-ω)·relevance + share·weight``. ``bounded``: ``relevance·(1-ω + share·weight)``.
+
+    :param share: (n,) of :func:`weight_share`.
+    """
     if blend == "bounded":
-        return relevance * (1.0 - omega + omega * weight)
-    return (1.0 - omega) * relevance + omega * weight
+        return relevance * (1.0 - omega + share * weight)
+    return (1.0 - omega) * relevance + share * weight
 
 
 def _idf(total: int, containing: int) -> float:
