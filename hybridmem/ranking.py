@@ -137,7 +137,8 @@ def weigh(pool: Pool, weights: WeightConfig, now: int) -> tuple[Floats, Floats, 
     by_type = weights.half_life_days_by_type
     days = np.array([by_type.get(kind, weights.half_life_days) for kind in kinds], dtype=np.float64)
     age = (now - pool.active_at) / 1e6
-    half_life = days[places] * 86_400.0 if len(kinds) else np.zeros(0)
+    with np.errstate(over="ignore"):  # of a half-life without end: infinity is what it means
+        half_life = days[places] * 86_400.0 if len(kinds) else np.zeros(0)
     if weights.curve == "ebbinghaus":
         recency = scoring.retention(age, scoring.stability(half_life, pool.uses))
     else:

@@ -58,7 +58,8 @@ VOTERS = 20
 
 def recency(age_seconds: Floats, half_life_seconds: Floats) -> Floats:
     """``exp(-ln 2 · age / half_life)``: 1 now, 1/2 after one half-life. A negative age (the future) counts as 0."""
-    return np.exp2(-np.maximum(age_seconds, 0.0) / half_life_seconds)
+    with _any_half_life():
+        return np.asarray(np.exp2(-np.maximum(age_seconds, 0.0) / half_life_seconds), dtype=np.float64)
 
 
 def stability(half_life_seconds: Floats, uses: NDArray[np.generic]) -> Floats:
@@ -70,13 +71,15 @@ def stability(half_life_seconds: Floats, uses: NDArray[np.generic]) -> Floats:
     never fade else: 12 recalls make a year of a month.
     """
     counted = np.minimum(np.asarray(uses, dtype=np.float64), MOST_RECALLS)
-    return np.asarray(half_life_seconds / np.log(2.0) * (1.0 + counted), dtype=np.float64)
+    with _any_half_life():
+        return np.asarray(half_life_seconds / np.log(2.0) * (1.0 + counted), dtype=np.float64)
 
 
 def retention(age_seconds: Floats, stability_seconds: Floats) -> Floats:
     """``exp(-age / stability)`` (Ebbinghaus 1885, in the form that MemoryBank uses): 1 now, 1/e after one stability.
     A negative age (the future) counts as 0."""
-    return np.asarray(np.exp(-np.maximum(age_seconds, 0.0) / stability_seconds), dtype=np.float64)
+    with _any_half_life():
+        return np.asarray(np.exp(-np.maximum(age_seconds, 0.0) / stability_seconds), dtype=np.float64)
 
 
 def frequency(uses: NDArray[np.generic]) -> Floats:
@@ -94,9 +97,7 @@ def weight(
 ) -> Floats:
     """The mean of the four parts, weighted by ``coefficients`` in the order of the arguments (each ≥ 0, sum > 0)."""
     parts = (importance, recency, confidence, frequency)
-    # By a power of two, which rounds nothing, so that no size of them overflows or vanishes.
-    _, exponent = math.frexp(max(coefficients))
-    scaled = [math.ldexp(c, -exponent) for c in coefficients]
+    scaled = _scaled(coefficients)
     total = sum(c * part for c, part in zip(scaled, parts, strict=True))
     return np.asarray(total / sum(scaled), dtype=np.float64)
 
@@ -262,7 +263,7 @@ def base_relevance(
 
     :param vector: (n,), or None without a query vector. :param embedded: (n,) which nodes have a vector.
     """
-    by_vector, by_lexical = coefficients
+    by_vector, by_lexical = _scaled(coefficients)
     if vector is None:
         return lexical
     both = (by_vector * vector + by_lexical * lexical) / (by_vector + by_lexical)
@@ -305,6 +306,18 @@ def blended(relevance: Floats, weight: Floats, share: Floats, omega: float, blen
     if blend == "bounded":
         return relevance * (1.0 - omega + share * weight)
     return (1.0 - omega) * relevance + share * weight
+
+
+def _scaled(coefficients: Sequence[float]) -> list[float]:
+    """The coefficients of a mean, the largest in [1/2, 1), so that no size of them overflows or vanishes; by a power of
+    two, which rounds nothing."""
+    _, exponent = math.frexp(max(coefficients))
+    return [math.ldexp(c, -exponent) for c in coefficients]
+
+
+def _any_half_life() -> np.errstate:
+    """Too long a half-life or too short a one makes infinity of a quotient, and of that the right end of the curve."""
+    return np.errstate(over="ignore", under="ignore")
 
 
 def _idf(total: int, containing: int) -> float:

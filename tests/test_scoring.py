@@ -153,6 +153,30 @@ class TestEbbinghaus:
         assert scoring.retention(np.array([-1e9, 0.0, 1e300]), np.full(3, 10.0)).tolist() == [1.0, 1.0, 0.0]
 
 
+class TestAnyHalfLife:
+    """The configuration takes every half-life above 0, and a store any age: nothing overflows, warns or turns round."""
+
+    @moderate
+    @given(
+        st.floats(0.0, exclude_min=True, allow_infinity=False),
+        st.floats(-1e12, 1e12), st.floats(-1e12, 1e12), st.integers(0, 10**9), st.integers(0, 10**9),
+    )  # fmt: skip
+    def test_both_curves_are_bounded_fall_with_age_and_rise_with_recalls(
+        self, days: float, age: float, other: float, uses: int, more: int
+    ) -> None:
+        half_life = one(days) * 86_400.0 if days < 1e300 else one(days)
+        (young, old), (few, many) = ordered(age, other), sorted((uses, more))
+
+        def kept(seconds: float, times: int) -> float:
+            return float(scoring.retention(one(seconds), scoring.stability(half_life, np.array([times])))[0])
+
+        by_half_life = [float(scoring.recency(one(seconds), half_life)[0]) for seconds in (old, young)]
+        by_ebbinghaus = [kept(old, few), kept(young, few), kept(young, many)]
+        for found in (by_half_life, by_ebbinghaus):
+            assert found == sorted(found)
+            assert 0.0 <= found[0] <= found[-1] <= 1.0
+
+
 class TestFeedback:
     UP, DOWN = (scoring.confirmed, scoring.helped), (scoring.contradicted, scoring.misled)
 
@@ -274,6 +298,19 @@ class TestRelevance:
         base, tree, beside = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]), np.array([0.0, 1.0, 0.0])
         assert scoring.relevance(base, (tree, beside), (0.5, 0.4)).tolist() == pytest.approx([1.0, 0.9, 0.0])
         assert scoring.relevance(base, (tree, beside), (1.0, 1.0)).tolist() == [1.0, 1.0, 0.0]
+
+    @moderate
+    @given(unit, unit, unit, ANY_COEFFICIENTS.map(lambda found: found[:2]).filter(any))
+    def test_the_base_is_bounded_and_monotone_by_any_coefficients(
+        self, vector: float, other: float, words: float, coefficients: tuple[float, float]
+    ) -> None:
+        low, high = ordered(vector, other)
+        there = np.array([True])
+        found = [float(scoring.base_relevance(one(v), there, one(words), coefficients)[0]) for v in (low, high)]
+        found += [float(scoring.base_relevance(one(words), there, one(v), coefficients)[0]) for v in (low, high)]
+        assert -SLACK <= found[0] <= found[1] + SLACK
+        assert -SLACK <= found[2] <= found[3] + SLACK
+        assert max(found) <= 1.0 + SLACK
 
     @moderate
     @given(unit, unit, coefficient, coefficient)

@@ -49,6 +49,24 @@ class TestTheCurve:
         found = {hit.id: hit.score_details.recency for hit in m.search("发票 invoice")}
         assert found == {"fact": pytest.approx(0.5), "event": pytest.approx(0.25)}
 
+    @pytest.mark.parametrize("days", [5e-324, 1e308])
+    @pytest.mark.parametrize("curve", ["half_life", "ebbinghaus"])
+    def test_any_half_life_and_coefficients_can_be_searched_with(
+        self, memory: OpenMemory, clock: SteerableClock, days: float, curve: str
+    ) -> None:
+        """Without a warning, to the ends of what the configuration takes; nothing fades by the one, all by the other."""
+        m = memory(
+            weights={"curve": curve, "half_life_days": days, "importance": 1e308, "recency": 1e308},
+            retrieval={"vector": 1e308, "lexical": 1e308},
+        )
+        m.add("财务退回发票 invoice", type="event", id="a")
+        m.search("invoice")
+        m.flush()
+        clock.advance(days=1)
+        (hit,) = m.search("发票 invoice")
+        assert (hit.score_details.recency, 0.0 < hit.score <= 1.0) == (float(days > 1), True)
+        assert m.forget(policy={"policy": "decay", "threshold": 0.0}).ids == ()
+
     def test_it_is_computed_and_never_stored(self, memory: OpenMemory, clock: SteerableClock, rows: Any) -> None:
         """Whole years pass without a row changing."""
         m = memory(weights={"curve": "ebbinghaus"})
@@ -158,8 +176,8 @@ def weighed(m: Memory, coefficients: tuple[float, ...], omega: float, blend: str
 def test_no_weight_pushes_the_only_relevant_memory_out_of_the_top_five(
     tmp_path: Any, bundled: Any, topic: str, where: tuple[str, str]
 ) -> None:
-    """By the real model and a real search: 12 and 60 memories about other things, pinned, and as important, sure, fresh
-    and used as can be, against one that answers the question and has no weight at all; by anything that the
+    """By the real model and a real search: 12, 30 and 60 memories about other things, pinned, and as important, sure,
+    fresh and used as can be, against one that answers the question and has no weight at all; by anything that the
     configuration takes of coefficients and omega, with and without an active task."""
     (answer, question), clock = TOPICS[topic], SteerableClock()
     with Memory.open(tmp_path / "s", config=configured({}), embedder=bundled, clock=clock) as m:
@@ -184,12 +202,12 @@ def test_no_weight_pushes_the_only_relevant_memory_out_of_the_top_five(
             added = count
 
         clock.advance(days=1)
-        for count in (12, 60):
+        for count in (12, 30, 60):
             grow(count)
             assert (m.weights(["answer"])["answer"] < 1e-6, m.weights(["o0"])["o0"] > 0.99) == (True, True)
 
             @given(ANY_COEFFICIENTS, ANY_OMEGA, st.sampled_from(BLENDS))
-            @settings(max_examples=10, deadline=None, suppress_health_check=slow)
+            @settings(max_examples=20, deadline=None, suppress_health_check=slow)
             def holds(coefficients: tuple[float, ...], omega: float, blend: str) -> None:
                 weighed(m, coefficients, omega, blend)
                 assert "answer" in [hit.id for hit in m.search(question, 5)]
