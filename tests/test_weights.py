@@ -54,7 +54,7 @@ class TestTheCurve:
     def test_any_half_life_and_coefficients_can_be_searched_with(
         self, memory: OpenMemory, clock: SteerableClock, days: float, curve: str
     ) -> None:
-        """Without a warning, to the ends of what the configuration takes; nothing fades by the one, all by the other."""
+        """Without a warning, to the ends of what the configuration takes: all fades by the one, nothing by the other"""
         m = memory(
             weights={"curve": curve, "half_life_days": days, "importance": 1e308, "recency": 1e308},
             retrieval={"vector": 1e308, "lexical": 1e308},
@@ -265,6 +265,16 @@ class TestOfEqualRelevance:
 
 #: What two memories have that are alike in a part.
 ALIKE = {"importance": 0.5, "confidence": 0.5}
+
+
+def test_the_weight_counts_in_full_for_the_best_of_those_that_pass_the_filters(memory: OpenMemory) -> None:
+    """What may not be found has no say in how those that may are ranked."""
+    m = memory(retrieval={"omega": 0.5})
+    m.add("财务退回发票 invoice", type="fact", parent="root")
+    m.add("财务退回 invoice 的发票在三楼的柜子里", type="event", parent="root")
+    (hit,) = m.search("财务退回发票 invoice", types=["event"])
+    assert hit.score_details.share == 0.5
+    assert m.search("财务退回发票 invoice")[1].score_details.share < 0.5
 
 
 @pytest.mark.parametrize("omega", [1.0, 1, 1.5, -0.1])
