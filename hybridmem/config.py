@@ -123,7 +123,7 @@ class WeightConfig(Section):
 class RetrievalConfig(Section):
     k: int = Field(default=10, ge=0, le=10_000)
     blend: Literal["linear", "bounded"] = "linear"
-    omega: float = Field(default=0.1, ge=0.0, le=1.0)
+    omega: float = Field(default=0.1, ge=0.0, lt=1.0)
     vector: float = Field(default=1.0, ge=0.0)
     lexical: float = Field(default=0.9, ge=0.0)
     tree: float = Field(default=0.5, ge=0.0, le=1.0)

@@ -177,7 +177,8 @@ class Pruning:
                 tokens[places[id]] = counter.count(content)
         may_go = counted.copy()
         may_go[list(why)] = False
-        half_lives = [weights.half_life_days_by_type.get(row.type, weights.half_life_days) for row in rows]
+        # Multiplied here, since of a half-life without end it makes infinity without a warning.
+        half_lives = [86_400.0 * weights.half_life_days_by_type.get(row.type, weights.half_life_days) for row in rows]
         return policies.Nodes(
             parent=np.array([places.get(row.parent_id, -1) for row in rows], dtype=np.int64),
             order=np.array([row.id for row in rows], dtype=np.int64),
@@ -187,7 +188,7 @@ class Pruning:
             uses=np.array([row.uses for row in rows], dtype=np.int64),
             created_at=np.array([row.moment(row.created_at, now) for row in rows], dtype=np.int64),
             active_at=np.array([row.moment(row.active_at, now) for row in rows], dtype=np.int64),
-            half_life=np.array(half_lives, dtype=np.float64) * 86_400.0,
+            half_life=np.array(half_lives, dtype=np.float64),
             tokens=tokens,
             forgotten=np.array([row.state == "forgotten" or row.id in gone for row in rows], dtype=np.bool_),
             counted=counted,

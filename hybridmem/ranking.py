@@ -48,12 +48,13 @@ class Question:
 class Signals:
     """All parts of the scores of a pool, (n,) each; ``vector`` and ``cosine`` are None without a query vector.
 
-    ``located`` is the score of each subtree, 0 for what is none.
+    ``located`` is the score of each subtree, 0 for what is none. ``share`` is that of the weight in the score.
     """
 
     score: Floats
     relevance: Floats
     weight: Floats
+    share: Floats
     vector: Floats | None
     cosine: Floats | None
     lexical: Floats
@@ -76,10 +77,12 @@ def rank(
     retrieval: RetrievalConfig,
     weights: WeightConfig,
     now: int,
+    allowed: NDArray[np.bool_],
 ) -> Signals:
     """Every signal of every node in the pool.
 
     :param steps: the postings of what comes next in the tasks of the pool. :param now: microseconds since 1970 UTC.
+    :param allowed: (n,) which nodes compete; the others lend what they match to those around them.
     """
     subtree = pool.subtree
     query = {term: term_weight(term) for term in question.terms}
@@ -104,13 +107,16 @@ def rank(
     surroundings = (share, beside, said, then, recent)
     coefficients = (retrieval.tree, retrieval.neighbour, retrieval.speaker, retrieval.date, retrieval.recent)
     relevance = scoring.relevance(base, surroundings, coefficients)
-    score = weight
+    score, counted = weight, np.ones(len(pool))
     if question.text is not None:
-        score = scoring.blended(relevance, weight, retrieval.omega, retrieval.blend)
+        best = float(relevance.max(initial=0.0, where=allowed))
+        counted = scoring.weight_share(relevance, best, retrieval.omega)
+        score = scoring.blended(relevance, weight, counted, retrieval.omega, retrieval.blend)
     return Signals(
         score=score,
         relevance=relevance,
         weight=weight,
+        share=counted,
         vector=vector,
         cosine=raw,
         lexical=match.nodes,
@@ -131,7 +137,8 @@ def weigh(pool: Pool, weights: WeightConfig, now: int) -> tuple[Floats, Floats, 
     by_type = weights.half_life_days_by_type
     days = np.array([by_type.get(kind, weights.half_life_days) for kind in kinds], dtype=np.float64)
     age = (now - pool.active_at) / 1e6
-    half_life = days[places] * 86_400.0 if len(kinds) else np.zeros(0)
+    with np.errstate(over="ignore"):  # of a half-life without end: infinity is what it means
+        half_life = days[places] * 86_400.0 if len(kinds) else np.zeros(0)
     if weights.curve == "ebbinghaus":
         recency = scoring.retention(age, scoring.stability(half_life, pool.uses))
     else:

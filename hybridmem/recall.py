@@ -179,12 +179,13 @@ class Recall:
             prior = task.id if task is not None and query is not None and scope != "namespace" else None
             question = Question(query, terms, vector, prior, named)
             found = self._locator.gather(tx, base, nearest, terms, filters.gathered, then)
-            signals = self._scored(found, question, recorded, now)
+            allowed = (found.pool.depth > 0) & filters.mask(tx, found.pool, source)
+            signals = self._scored(found, question, recorded, now, allowed)
             if nearest is not None and signals.relevance.max(initial=0.0) < config.retrieval.widen_below:
                 found = self._locator.gather(tx, base, None, terms, filters.gathered, then)
-                signals = self._scored(found, question, recorded, now)
+                allowed = (found.pool.depth > 0) & filters.mask(tx, found.pool, source)
+                signals = self._scored(found, question, recorded, now, allowed)
             pool = found.pool
-            allowed = (pool.depth > 0) & filters.mask(tx, pool, source)
             eligible = allowed if query is None else allowed & (signals.relevance > 0)
             wanted = self._wanted(k, reranker)
             positions = ranking.best(signals.score, eligible, max(wanted, corrections.CANDIDATES))
@@ -208,11 +209,21 @@ class Recall:
             hits = _diverse(hits, vectors, recorded.calibration, config.retrieval.diversity, k)
         return SearchResult(hits[:k], tuple(warnings), located)
 
-    def _scored(self, found: Gathered, question: Question, recorded: Recorded | None, now: int) -> Signals:
+    def _scored(
+        self, found: Gathered, question: Question, recorded: Recorded | None, now: int, allowed: NDArray[np.bool_]
+    ) -> Signals:
         config = self._workspace.config
         calibration = recorded.calibration if recorded else None
         return ranking.rank(
-            found.pool, found.postings, found.steps, question, calibration, config.retrieval, config.weights, now
+            found.pool,
+            found.postings,
+            found.steps,
+            question,
+            calibration,
+            config.retrieval,
+            config.weights,
+            now,
+            allowed,
         )
 
     def _wanted(self, k: int, reranker: Reranker | None) -> int:
@@ -336,6 +347,7 @@ def _details(pool: Pool, signals: Signals, i: int) -> ScoreDetails:
         recency=float(signals.recency[i]),
         confidence=float(pool.confidence[i]),
         frequency=float(signals.frequency[i]),
+        share=float(signals.share[i]),
         cosine=float(signals.cosine[i]) if known else None,  # type: ignore[index]
     )
 

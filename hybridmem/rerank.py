@@ -28,8 +28,11 @@ def reranked(reranker: Reranker, query: str, hits: Sequence[Hit], omega: float, 
     if judged.shape != (len(hits),) or not np.all((judged >= 0.0) & (judged <= 1.0)):  # NaN is neither
         raise ValueError(f"must give one number in [0, 1] for each of {len(hits)} contents, not {judged!r}")
     weight = np.array([hit.score_details.weight for hit in hits])
-    score = scoring.blended(judged, weight, omega, blend)
-    return tuple(
-        replace(hits[i], score=float(score[i]), score_details=replace(hits[i].score_details, reranked=float(judged[i])))
-        for i in np.argsort(-score, kind="stable")
-    )
+    share = scoring.weight_share(judged, float(judged.max()), omega)
+    score = scoring.blended(judged, weight, share, omega, blend)
+
+    def again(i: int) -> Hit:
+        details = replace(hits[i].score_details, reranked=float(judged[i]), share=float(share[i]))
+        return replace(hits[i], score=float(score[i]), score_details=details)
+
+    return tuple(again(i) for i in np.argsort(-score, kind="stable"))

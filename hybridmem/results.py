@@ -20,7 +20,8 @@ class ScoreDetails:
     ``lexical`` (BM25, as a share of the best possible match), ``tree`` (the enclosing subtrees' relevance),
     ``neighbour`` (that of the siblings next to it), ``speaker`` (1 if the query is about who said it), ``date`` (how
     near it is to a time that the query names) and ``recent`` (its recency while a task is active, else 0).
-    ``weight`` combines importance, recency, confidence, frequency.
+    ``weight`` combines importance, recency, confidence, frequency; ``share`` is its share in the score, which is
+    ``retrieval.omega`` unless that is above 0.1; 1 where nothing was asked.
     ``cosine`` is the raw cosine similarity in [-1, 1].
     ``redundancy`` is the similarity in [0, 1] to the most similar hit before this one, which decides the order together
     with the score; None without ``retrieval.diversity``.
@@ -42,6 +43,7 @@ class ScoreDetails:
     frequency: float
     cosine: float | None
     recent: float = 0.0
+    share: float = 1.0
     redundancy: float | None = None
     reranked: float | None = None
     corrects: str | None = None
@@ -81,7 +83,7 @@ class Hit:
             f"[vector {vector}, lexical {d.lexical:.2f}{words}, "
             f"tree {d.tree:.2f}{where}, neighbour {d.neighbour:.2f}{said}] with weight {d.weight:.3f} "
             f"[importance {d.importance:.2f}, recency {d.recency:.2f}, confidence {d.confidence:.2f}, "
-            f"frequency {d.frequency:.2f}]{again}{raised}"
+            f"frequency {d.frequency:.2f}] by its share {d.share:.3f}{again}{raised}"
         )
 
     def to_dict(self) -> dict[str, Any]:

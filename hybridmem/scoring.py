@@ -9,6 +9,7 @@ Every signal, weight, relevance and score lies in [0, 1], and every function is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,11 @@ MAX_LEVELS = 8
 SMALLEST = 1e-6
 #: Microseconds within which siblings belong together: half a day.
 TOGETHER = 12 * 3_600 * 1_000_000
+#: Up to this ``omega`` the weight counts in full everywhere; it is the default.
+FULL_OMEGA = 0.1
+#: A lead in relevance that no weight makes up for, at any ``omega``: 1/9, what all the difference in weight there can
+#: be makes up for at FULL_OMEGA.
+REACH = FULL_OMEGA / (1.0 - FULL_OMEGA)
 #: How many of the best vector hits vote for the subtrees that enclose them.
 VOTERS = 20
 
@@ -52,7 +58,8 @@ VOTERS = 20
 
 def recency(age_seconds: Floats, half_life_seconds: Floats) -> Floats:
     """``exp(-ln 2 · age / half_life)``: 1 now, 1/2 after one half-life. A negative age (the future) counts as 0."""
-    return np.exp2(-np.maximum(age_seconds, 0.0) / half_life_seconds)
+    with _any_half_life():
+        return np.asarray(np.exp2(-np.maximum(age_seconds, 0.0) / half_life_seconds), dtype=np.float64)
 
 
 def stability(half_life_seconds: Floats, uses: NDArray[np.generic]) -> Floats:
@@ -64,13 +71,15 @@ def stability(half_life_seconds: Floats, uses: NDArray[np.generic]) -> Floats:
     never fade else: 12 recalls make a year of a month.
     """
     counted = np.minimum(np.asarray(uses, dtype=np.float64), MOST_RECALLS)
-    return np.asarray(half_life_seconds / np.log(2.0) * (1.0 + counted), dtype=np.float64)
+    with _any_half_life():
+        return np.asarray(half_life_seconds / np.log(2.0) * (1.0 + counted), dtype=np.float64)
 
 
 def retention(age_seconds: Floats, stability_seconds: Floats) -> Floats:
     """``exp(-age / stability)`` (Ebbinghaus 1885, in the form that MemoryBank uses): 1 now, 1/e after one stability.
     A negative age (the future) counts as 0."""
-    return np.asarray(np.exp(-np.maximum(age_seconds, 0.0) / stability_seconds), dtype=np.float64)
+    with _any_half_life():
+        return np.asarray(np.exp(-np.maximum(age_seconds, 0.0) / stability_seconds), dtype=np.float64)
 
 
 def frequency(uses: NDArray[np.generic]) -> Floats:
@@ -88,8 +97,9 @@ def weight(
 ) -> Floats:
     """The mean of the four parts, weighted by ``coefficients`` in the order of the arguments (each ≥ 0, sum > 0)."""
     parts = (importance, recency, confidence, frequency)
-    total = sum(c * part for c, part in zip(coefficients, parts, strict=True))
-    return np.asarray(total / sum(coefficients), dtype=np.float64)
+    scaled = _scaled(coefficients)
+    total = sum(c * part for c, part in zip(scaled, parts, strict=True))
+    return np.asarray(total / sum(scaled), dtype=np.float64)
 
 
 # Feedback: each takes and gives one number in [0, 1], never beyond the ends, however often it is applied
@@ -253,7 +263,7 @@ def base_relevance(
 
     :param vector: (n,), or None without a query vector. :param embedded: (n,) which nodes have a vector.
     """
-    by_vector, by_lexical = coefficients
+    by_vector, by_lexical = _scaled(coefficients)
     if vector is None:
         return lexical
     both = (by_vector * vector + by_lexical * lexical) / (by_vector + by_lexical)
@@ -272,11 +282,42 @@ def relevance(base: Floats, surroundings: Sequence[Floats], coefficients: Sequen
     return base + (1.0 - base) * np.minimum(lift, 1.0)
 
 
-def blended(relevance: Floats, weight: Floats, omega: float, blend: str) -> Floats:
-    """The score. ``linear``: ``(1-ω)·relevance + ω·weight``. ``bounded``: ``relevance · (1-ω + ω·weight)``."""
+def weight_share(relevance: Floats, best: float, omega: float) -> Floats:
+    """(n,) the share of the weight in each score, in (0, ω] for ω > 0; the same for nodes of equal relevance.
+
+    It is ω; but above FULL_OMEGA the whole of it only for the most relevant, and less for others, down to
+    ``(1-ω)·REACH`` for what is less relevant by REACH or more. So a node that leads by REACH or more stays first,
+    whatever the weights, by either blend: ``(1-ω)·lead ≥ (1-ω)·REACH``. An own formula.
+
+    :param best: the highest relevance among the nodes that compete. :param omega: in [0, 1).
+    """
+    if omega <= FULL_OMEGA:
+        return np.full(len(relevance), omega)
+    least = (1.0 - omega) * REACH
+    nearness = np.clip(1.0 - (best - relevance) / REACH, 0.0, 1.0)
+    return np.asarray(least + (omega - least) * nearness, dtype=np.float64)
+
+
+def blended(relevance: Floats, weight: Floats, share: Floats, omega: float, blend: str) -> Floats:
+    """The score. ``linear``: ``(1-ω)·relevance + share·weight``. ``bounded``: ``relevance·(1-ω + share·weight)``.
+
+    :param share: (n,) of :func:`weight_share`.
+    """
     if blend == "bounded":
-        return relevance * (1.0 - omega + omega * weight)
-    return (1.0 - omega) * relevance + omega * weight
+        return relevance * (1.0 - omega + share * weight)
+    return (1.0 - omega) * relevance + share * weight
+
+
+def _scaled(coefficients: Sequence[float]) -> list[float]:
+    """The coefficients of a mean, the largest in [1/2, 1), so that no size of them overflows or vanishes; by a power of
+    two, which rounds nothing."""
+    _, exponent = math.frexp(max(coefficients))
+    return [math.ldexp(c, -exponent) for c in coefficients]
+
+
+def _any_half_life() -> np.errstate:
+    """Too long a half-life or too short a one makes infinity of a quotient, and of that the right end of the curve."""
+    return np.errstate(over="ignore", under="ignore")
 
 
 def _idf(total: int, containing: int) -> float:

@@ -116,9 +116,11 @@ class TestScores:
             lift = min(r.tree * d.tree + r.neighbour * d.neighbour + r.recent * d.recent, 1.0)
             assert d.relevance == pytest.approx(base + (1 - base) * lift)
             expected = {
-                "linear": (1 - r.omega) * d.relevance + r.omega * weight,
-                "bounded": d.relevance * (1 - r.omega + r.omega * weight),
+                "linear": (1 - r.omega) * d.relevance + d.share * weight,
+                "bounded": d.relevance * (1 - r.omega + d.share * weight),
             }
+            near = min(max(1 - 9 * (max(one.score_details.relevance for one in result) - d.relevance), 0), 1)
+            assert d.share == pytest.approx((1 - r.omega) / 9 * (1 - near) + r.omega * near)
             assert hit.score == pytest.approx(expected[blend])
             assert f"score {hit.score:.3f}" in hit.explain()
         assert [hit.score for hit in result] == sorted((hit.score for hit in result), reverse=True)

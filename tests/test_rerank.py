@@ -46,14 +46,16 @@ def filled(m: Memory, count: int = 12) -> Memory:
 
 class TestOrder:
     def test_what_the_reranker_says_decides_and_every_part_is_shown(self, memory: OpenMemory) -> None:
-        judge = Shortest()
-        m = filled(memory(reranker=judge, retrieval={"omega": 0.2}))
+        judge, omega = Shortest(), 0.2
+        m = filled(memory(reranker=judge, retrieval={"omega": omega}))
         found = m.search("发票 invoice", k=5, types=["event"])
         assert [hit.content for hit in found] == ["发票 invoice " + "很 very " * n for n in range(1, 6)]
         for hit in found:
             d = hit.score_details
             assert d.reranked == pytest.approx(1.0 / len(hit.content))
-            assert hit.score == pytest.approx(0.8 * d.reranked + 0.2 * d.weight)
+            near = max(1 - 9 * (1.0 / len(found[0].content) - d.reranked), 0)
+            assert d.share == pytest.approx((1 - omega) / 9 * (1 - near) + omega * near)
+            assert hit.score == pytest.approx((1 - omega) * d.reranked + d.share * d.weight)
             assert 0.0 < d.relevance <= 1.0
             assert f"reranked {d.reranked:.3f} in place of relevance {d.relevance:.3f}" in hit.explain()
         assert [query for query, _ in judge.asked] == ["发票 invoice"]

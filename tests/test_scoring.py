@@ -15,10 +15,23 @@ from hybridmem.scoring import ABSENT, K1, MAX_LEVELS, VOTERS, B
 
 unit = st.floats(0.0, 1.0)
 coefficient = st.floats(0.0, 10.0)
+#: Of the weight, as the configuration takes them: finite, none below 0, not all 0.
+ANY_COEFFICIENTS = st.tuples(*[st.floats(0.0, allow_infinity=False)] * 4).filter(any)
 moderate = settings(max_examples=80)
 #: In microseconds.
 HOUR = 3_600_000_000
 SLACK = 1e-9
+
+
+OMEGA = st.floats(0.0, 1.0, exclude_max=True)
+BLEND = st.sampled_from(["linear", "bounded"])
+
+
+def scored(pairs: Any, omega: float, blend: str) -> Any:
+    """(n,) the scores of nodes that compete, each given as (relevance, weight)."""
+    relevance, weight = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+    share = scoring.weight_share(relevance, float(relevance.max()), omega)
+    return scoring.blended(relevance, weight, share, omega, blend)
 
 
 def one(value: float) -> Any:
@@ -88,13 +101,24 @@ class TestWeight:
         assert min(parts) - SLACK <= found <= max(parts) + SLACK
 
     @moderate
-    @given(st.lists(unit, min_size=4, max_size=4), st.integers(0, 3), unit)
-    def test_no_part_lowers_it_by_rising(self, parts: list[float], which: int, other: float) -> None:
+    @given(st.lists(unit, min_size=4, max_size=4), st.integers(0, 3), unit, ANY_COEFFICIENTS)
+    def test_no_part_lowers_it_by_rising(self, parts: list[float], which: int, other: float, coefficients: Any) -> None:
+        """By any coefficients that the configuration takes, the smallest and the largest of all numbers too."""
         low, high = ordered(parts[which], other)
         below, above = parts.copy(), parts.copy()
         below[which], above[which] = low, high
-        values = [float(scoring.weight(*(one(p) for p in ps), (0.5, 0.2, 0.2, 0.1))[0]) for ps in (below, above)]
-        assert values[0] <= values[1] + SLACK
+        values = [float(scoring.weight(*(one(p) for p in ps), coefficients)[0]) for ps in (below, above)]
+        assert -SLACK <= values[0] <= values[1] + SLACK
+        assert values[1] <= 1.0 + SLACK
+
+    def test_no_size_of_the_coefficients_changes_it(self) -> None:
+        parts = (one(0.1), one(0.2), one(0.3), one(0.8))
+        expected = float(scoring.weight(*parts, (0.5, 0.25, 0.125, 0.125))[0])
+        for size in (2.0**1022, 2.0**-1000, 2.0**-1060):
+            found = float(scoring.weight(*parts, (0.5 * size, 0.25 * size, 0.125 * size, 0.125 * size))[0])
+            assert found == pytest.approx(expected), size
+        assert float(scoring.weight(*parts, (1.7e308,) * 4)[0]) == pytest.approx(0.35)
+        assert float(scoring.weight(*parts, (5e-324, 0.0, 0.0, 0.0))[0]) == pytest.approx(0.1)
 
 
 class TestEbbinghaus:
@@ -127,6 +151,30 @@ class TestEbbinghaus:
         stable = scoring.stability(np.full(4, 30 * self.DAY), uses)
         assert scoring.retention(ages, stable) == pytest.approx(np.full(4, 0.5))
         assert scoring.retention(np.array([-1e9, 0.0, 1e300]), np.full(3, 10.0)).tolist() == [1.0, 1.0, 0.0]
+
+
+class TestAnyHalfLife:
+    """The configuration takes every half-life above 0, and a store any age: nothing overflows, warns or turns round."""
+
+    @moderate
+    @given(
+        st.floats(0.0, exclude_min=True, allow_infinity=False),
+        st.floats(-1e12, 1e12), st.floats(-1e12, 1e12), st.integers(0, 10**9), st.integers(0, 10**9),
+    )  # fmt: skip
+    def test_both_curves_are_bounded_fall_with_age_and_rise_with_recalls(
+        self, days: float, age: float, other: float, uses: int, more: int
+    ) -> None:
+        half_life = one(days) * 86_400.0 if days < 1e300 else one(days)
+        (young, old), (few, many) = ordered(age, other), sorted((uses, more))
+
+        def kept(seconds: float, times: int) -> float:
+            return float(scoring.retention(one(seconds), scoring.stability(half_life, np.array([times])))[0])
+
+        by_half_life = [float(scoring.recency(one(seconds), half_life)[0]) for seconds in (old, young)]
+        by_ebbinghaus = [kept(old, few), kept(young, few), kept(young, many)]
+        for found in (by_half_life, by_ebbinghaus):
+            assert found == sorted(found)
+            assert 0.0 <= found[0] <= found[-1] <= 1.0
 
 
 class TestFeedback:
@@ -164,30 +212,67 @@ class TestFeedback:
 
 class TestBlend:
     @moderate
-    @given(unit, unit, unit, unit, unit, st.sampled_from(["linear", "bounded"]))
-    def test_it_is_in_range_and_monotone(
-        self, relevance: float, other: float, weight: float, heavier: float, omega: float, blend: str
+    @given(st.lists(st.tuples(unit, unit), min_size=1, max_size=8), st.integers(0, 7), unit, unit, OMEGA, BLEND)
+    def test_it_is_in_range_and_nobody_falls_behind_by_rising(
+        self, pairs: list[tuple[float, float]], which: int, other: float, heavier: float, omega: float, blend: str
     ) -> None:
-        def score(r: float, w: float) -> float:
-            return float(scoring.blended(one(r), one(w), omega, blend)[0])
-
-        (r0, r1), (w0, w1) = ordered(relevance, other), ordered(weight, heavier)
-        assert -SLACK <= score(r0, w0) <= 1.0 + SLACK
-        assert score(r0, w0) <= score(r1, w0) + SLACK
-        assert score(r0, w0) <= score(r0, w1) + SLACK
+        """Also who becomes the most relevant by it, which lessens the share of the others."""
+        which %= len(pairs)
+        (r0, r1), (w0, w1) = ordered(pairs[which][0], other), ordered(pairs[which][1], heavier)
+        found = []
+        for relevance, weight in ((r0, w0), (r1, w0), (r1, w1)):
+            pairs[which] = (relevance, weight)
+            scores = scored(pairs, omega, blend)
+            assert (scores >= -SLACK).all()
+            assert (scores <= 1.0 + SLACK).all()
+            found.append((float(scores[which]), scores - scores[which]))
+        assert found[0][0] <= found[1][0] + SLACK
+        assert found[1][0] <= found[2][0] + SLACK
+        assert (found[0][1] >= found[1][1] - SLACK).all()
+        assert (found[1][1] >= found[2][1] - SLACK).all()
 
     @moderate
-    @given(st.floats(0.01, 1.0), st.floats(0.01, 1.0), st.floats(0.0, 0.49), st.sampled_from(["linear", "bounded"]))
-    def test_of_equal_relevance_the_weight_decides(self, relevance: float, omega: float, w: float, blend: str) -> None:
-        low, high = scoring.blended(np.full(2, relevance), np.array([w, w + 0.5]), omega, blend)
+    @given(unit, st.lists(unit, max_size=5), st.floats(1e-6, 0.999999), st.floats(0.0, 0.49), BLEND)
+    def test_of_equal_relevance_the_weight_decides(
+        self, relevance: float, others: list[float], omega: float, w: float, blend: str
+    ) -> None:
+        """However relevant others are; of no relevance at all nothing is found, by ``bounded`` it has no score."""
+        relevance = max(relevance, 0.01)
+        pairs = [(relevance, w), (relevance, w + 0.5), *((other, 0.5) for other in others)]
+        low, high = scored(pairs, omega, blend)[:2]
         assert low < high
 
-    def test_the_ends_of_omega(self) -> None:
-        r, w = np.array([0.2, 0.8]), np.array([0.9, 0.1])
-        for blend in ("linear", "bounded"):
-            assert scoring.blended(r, w, 0.0, blend).tolist() == [0.2, 0.8]
-        assert scoring.blended(r, w, 1.0, "linear").tolist() == [0.9, 0.1]
-        assert scoring.blended(r, w, 1.0, "bounded").tolist() == pytest.approx([0.18, 0.08])
+    @moderate
+    @given(st.lists(st.tuples(unit, unit), min_size=2, max_size=8), OMEGA, BLEND)
+    def test_no_weight_makes_up_for_a_lead_of_one_ninth(
+        self, pairs: list[tuple[float, float]], omega: float, blend: str
+    ) -> None:
+        """Whatever the share of the weight; of any two, not only against the most relevant."""
+        scores = scored(pairs, omega, blend)
+        for (one_relevance, _), one_score in zip(pairs, scores, strict=True):
+            for (other_relevance, _), other_score in zip(pairs, scores, strict=True):
+                if one_relevance - other_relevance >= scoring.REACH + 1e-9:
+                    assert one_score > other_score - 1e-12
+
+    @moderate
+    @given(st.lists(st.tuples(unit, unit), min_size=1, max_size=8), st.floats(0.0, 0.1), BLEND)
+    def test_up_to_the_default_the_share_is_omega_exactly(
+        self, pairs: list[tuple[float, float]], omega: float, blend: str
+    ) -> None:
+        relevance, weight = np.array(pairs).T
+        expected = {
+            "linear": (1.0 - omega) * relevance + omega * weight,
+            "bounded": relevance * (1.0 - omega + omega * weight),
+        }
+        assert scored(pairs, omega, blend).tolist() == expected[blend].tolist()
+
+    def test_named_points_of_the_share(self) -> None:
+        relevance = np.array([0.9, 0.9 - scoring.REACH / 2, 0.9 - scoring.REACH, 0.0])
+        assert abs(scoring.REACH - 1 / 9) < SLACK
+        assert scoring.weight_share(relevance, 0.9, 0.55).tolist() == pytest.approx([0.55, 0.3, 0.05, 0.05])
+        assert scoring.weight_share(relevance, 0.9, 0.1).tolist() == [0.1] * 4
+        assert scoring.weight_share(relevance, 0.9, 0.1 + 1e-9).tolist() == pytest.approx([0.1] * 4), "no step"
+        assert scoring.weight_share(relevance, 0.9, 0.0).tolist() == [0.0] * 4
 
 
 class TestRelevance:
@@ -213,6 +298,19 @@ class TestRelevance:
         base, tree, beside = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]), np.array([0.0, 1.0, 0.0])
         assert scoring.relevance(base, (tree, beside), (0.5, 0.4)).tolist() == pytest.approx([1.0, 0.9, 0.0])
         assert scoring.relevance(base, (tree, beside), (1.0, 1.0)).tolist() == [1.0, 1.0, 0.0]
+
+    @moderate
+    @given(unit, unit, unit, ANY_COEFFICIENTS.map(lambda found: found[:2]).filter(any))
+    def test_the_base_is_bounded_and_monotone_by_any_coefficients(
+        self, vector: float, other: float, words: float, coefficients: tuple[float, float]
+    ) -> None:
+        low, high = ordered(vector, other)
+        there = np.array([True])
+        found = [float(scoring.base_relevance(one(v), there, one(words), coefficients)[0]) for v in (low, high)]
+        found += [float(scoring.base_relevance(one(words), there, one(v), coefficients)[0]) for v in (low, high)]
+        assert -SLACK <= found[0] <= found[1] + SLACK
+        assert -SLACK <= found[2] <= found[3] + SLACK
+        assert max(found) <= 1.0 + SLACK
 
     @moderate
     @given(unit, unit, coefficient, coefficient)
