@@ -19,7 +19,7 @@ from hybridmem.claims import Claims
 from hybridmem.consolidated import Consolidated, ConsolidationReport
 from hybridmem.errors import InvalidInput
 from hybridmem.ports import Passage, Summarizer
-from hybridmem.store import gathering, outbox, points, states, tree
+from hybridmem.store import gathering, log, outbox, points, states, tree
 from hybridmem.store.gathering import Part
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, from_micros
@@ -308,7 +308,9 @@ class Consolidation:
     def _undone(self, tx: sqlite3.Connection, id: str, *, dry_run: bool) -> StateChange:
         workspace = self._workspace
         key = tree.key(tx, workspace.id, id)
-        sources = gathering.replaced(tx, workspace.id, key.uid)
+        # What it contradicts, as a feedback said, has the same mark. Of an imported one the log does not tell.
+        summed = log.consolidated(tx, workspace.id, key.uid)
+        sources = [row for row in gathering.replaced(tx, workspace.id, key.uid) if not summed or row[1] in summed]
         if key.type != SUMMARY_TYPE or not sources:
             raise InvalidInput(f"id: {key.uid!r} is no summary that consolidate() has made, or its sources are back")
         self._refuse_in_use(tx, key)

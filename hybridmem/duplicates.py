@@ -93,10 +93,8 @@ class Duplicates:
         workspace = self._workspace
         with workspace.write() as tx:
             target = self._writer.key(tx, id)
-            merge = _last_merge(tx, workspace.id, target.uid)
-            keys = [key for uid in _merged(merge, target.uid) if (key := tree.find(tx, workspace.id, uid))]
-            keys = [key for key in keys if self._is_merged(tx, key, target)]
-            if merge is None or not keys:
+            merge, keys = self._last_merge(tx, target)
+            if merge is None:
                 raise InvalidInput(f"id: no memory is merged into {target.uid!r} now, so that there is nothing to undo")
             for key in keys:
                 if (above := states.highest_forgotten_above(tx, key)) is not None:
@@ -104,13 +102,32 @@ class Duplicates:
                         f"id: {key.uid!r} hangs below {above!r}, which is forgotten; bring that back first"
                     )
             live = {"state": "live", "replaced_by": ""}
-            values = _without(tree.node(tx, target), merge, target.uid)
+            kept = tree.node(tx, target)
+            values = {"confidence": kept.confidence, "uses": kept.uses}
+            if not _is_undone(tx, workspace.id, merge, target.uid):
+                values = _without(kept, merge, target.uid)
             extra = {"undoes": merge.sequence}
             sequence = self._change(tx, "unmerge", target, [(key, live) for key in keys], values, extra)
             return Merged("unmerge", tree.node(tx, target), tuple(key.uid for key in keys), sequence)
 
-    def _is_merged(self, tx: sqlite3.Connection, key: Key, target: Key) -> bool:
-        return key.state == "superseded" and tree.node(tx, key).replaced_by == target.uid
+    def _last_merge(self, tx: sqlite3.Connection, target: Key) -> tuple[Operation | None, list[Key]]:
+        """The last merge into a node of which anything is merged still, and what that is: it may have been undone when
+        some of it was forgotten, or a restore may have undone it or that. None: there is none."""
+        namespace = self._workspace.id
+        entries = [one for one in log.about(tx, namespace, target.uid) if one.node_id == target.uid]
+        for merge in reversed([one for one in entries if one.kind == "merge"]):
+            uids = [uid for uid, _ in merge.payload["nodes"] if uid != target.uid]
+            keys = [key for uid in uids if (key := tree.find(tx, namespace, uid))]
+            if keys := [key for key in keys if self._is_merged(tx, key, target, merge)]:
+                return merge, keys
+        return None, []
+
+    def _is_merged(self, tx: sqlite3.Connection, key: Key, target: Key, merge: Operation) -> bool:
+        """Still, and not superseded by the same one since."""
+        if key.state != "superseded" or tree.node(tx, key).replaced_by != target.uid:
+            return False
+        since = (one for one in log.about(tx, self._workspace.id, key.uid) if one.sequence > merge.sequence)
+        return not any((one.kind, one.node_id) == ("supersede", key.uid) for one in since)
 
     def _change(
         self,
@@ -241,15 +258,16 @@ def _vectors(tx: sqlite3.Connection, namespace: int, ids: list[int], mean: Vecto
     return found, int(np.count_nonzero(norms > SMALLEST))
 
 
-def _last_merge(tx: sqlite3.Connection, namespace: int, uid: str) -> Operation | None:
-    """The last merge into a node that no unmerge has undone."""
-    entries = [one for one in log.about(tx, namespace, uid) if one.node_id == uid and one.kind in ("merge", "unmerge")]
-    undone = {one.payload["undoes"] for one in entries if one.kind == "unmerge"}
-    return next((one for one in reversed(entries) if one.kind == "merge" and one.sequence not in undone), None)
-
-
-def _merged(merge: Operation | None, keep: str) -> list[str]:
-    return [] if merge is None else [uid for uid, _ in merge.payload["nodes"] if uid != keep]
+def _is_undone(tx: sqlite3.Connection, namespace: int, merge: Operation, uid: str) -> bool:
+    """Whether a kept node has lost what a merge gave it: an unmerge took it, and no restore has given it back."""
+    known = [(0, False)]
+    for one in log.about(tx, namespace, uid):
+        if one.kind == log.RESTORE:
+            then = next(undone for sequence, undone in reversed(known) if sequence <= one.payload["to"])
+            known.append((one.sequence, then))
+        elif one.kind == "unmerge" and one.payload["undoes"] == merge.sequence:
+            known.append((one.sequence, True))
+    return known[-1][1]
 
 
 def _without(node: Node, merge: Operation, keep: str) -> dict[str, Any]:

@@ -118,7 +118,9 @@ class Restoring:
         active: dict[str, Any] = {}
         for agent, (_, (task, node)) in pointers.items():
             active |= workspace.point(tx, self._key(tx, task), self._key(tx, node), agent=agent)
-        nodes = [[one.row.uid, one.set(one.row.version + 1)] for one in found]
+        gone = [one.row.uid for one in found if one.values.get("state", ("", ""))[1] == "forgotten"]
+        before = log.states_before(tx, workspace.id, gone, until=report.to)
+        nodes = [[one.row.uid, one.set(one.row.version + 1, before)] for one in found]
         payload: dict[str, object] = {"to": report.to, "nodes": nodes, "active": active}
         sequence = workspace.record(tx, log.RESTORE, None, payload)
         return replace(report, sequence=sequence, checkpoint=workspace.checkpoint(tx, log.RESTORE))

@@ -149,14 +149,20 @@ def touched(tx: sqlite3.Connection, namespace: int, after: int, path: str) -> bo
     return row is not None
 
 
-def states_before(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) -> dict[str, State]:
+def states_before(
+    tx: sqlite3.Connection, namespace: int, uids: Iterable[str], *, until: int | None = None
+) -> dict[str, State]:
     """The state of each of these nodes before it was last forgotten; those that were imported as forgotten are left
-    out. Looks back from the newest entry until all are found."""
-    wanted, found, below = set(uids), {}, head(tx, namespace)[0] + 1
+    out. Looks back from the newest entry until all are found.
+
+    :param until: only up to this entry; None: to the newest.
+    """
+    wanted, found, below = set(uids), {}, (head(tx, namespace)[0] if until is None else until) + 1
     while wanted:
         rows = tx.execute(
             """SELECT sequence, kind, payload FROM operation
-            WHERE namespace_id = ? AND sequence < ? AND kind IN ('forget', ?) ORDER BY sequence DESC LIMIT ?""",
+            WHERE namespace_id = ? AND sequence < ? AND kind IN ('forget', 'unconsolidate', ?)
+            ORDER BY sequence DESC LIMIT ?""",
             (namespace, below, RESTORE, PAGE),
         ).fetchall()
         if not rows:
@@ -168,6 +174,15 @@ def states_before(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) -
                     wanted.discard(uid)
         below = rows[-1][0]
     return found
+
+
+def consolidated(tx: sqlite3.Connection, namespace: int, summary: str) -> set[str]:
+    """The public ids of all that a summary was made of; none if it came by an import."""
+    rows = tx.execute(
+        "SELECT payload FROM operation WHERE namespace_id = ? AND node_uid = ? AND kind = 'consolidate'",
+        (namespace, summary),
+    ).fetchall()
+    return {uid for (payload,) in rows for uid, _ in json.loads(payload)["nodes"]}
 
 
 def forgotten_by(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) -> dict[str, int]:
@@ -199,9 +214,10 @@ def forgotten_by(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) ->
 
 def _forgotten(kind: str, payload: dict[str, Any]) -> list[tuple[str, State]]:
     """The nodes that an operation made forgotten, with their states before."""
-    if kind == RESTORE:
-        return [(uid, values["before"]) for uid, values in payload["nodes"] if values.get("state") == "forgotten"]
-    return [(uid, before) for uid, before, _, _ in payload["states"]]
+    if kind == "forget":
+        return [(uid, before) for uid, before, _, _ in payload["states"]]
+    found = [(uid, values["before"]) for uid, values in payload["nodes"] if values.get("state") == "forgotten"]
+    return [(uid, before) for uid, before in found if before != "forgotten"]  # unconsolidated when it was so already
 
 
 def sequence_at(tx: sqlite3.Connection, namespace: int, moment: int) -> int:

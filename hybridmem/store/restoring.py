@@ -13,6 +13,7 @@ from hybridmem.store import branches, lexical, outbox, points, rewind, tree
 from hybridmem.store.past import Past, Row
 from hybridmem.store.rows import content_key, dump
 from hybridmem.text import terms
+from hybridmem.types import State
 
 #: What is compared of a node's row, besides its parent and its revision.
 _PLAIN = ("type", "importance", "confidence", "uses", "pinned", "state", "replaced_by", "active_at")
@@ -33,11 +34,12 @@ class Difference:
     values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     revisions: tuple[Revision, Revision] | None = None
 
-    def set(self, version: int) -> dict[str, Any]:
-        """What the log says of it."""
+    def set(self, version: int, before: Mapping[str, State]) -> dict[str, Any]:
+        """What the log says of it. ``before``: the states that those had which were forgotten then, by public id."""
         found = {"version": version, **{name: then for name, (_, then) in self.values.items()}}
-        # Bringing it back from being forgotten gives it the state that it had before.
-        return found | ({"before": self.values["state"][0]} if found.get("state") == "forgotten" else {})
+        # Bringing it back from being forgotten gives it the state that it had before, as it would have then.
+        state = before.get(self.row.uid, self.values["state"][0]) if found.get("state") == "forgotten" else None
+        return found | ({} if state is None else {"before": state})
 
 
 def differences(tx: sqlite3.Connection, namespace: int, then: Past) -> list[Difference]:

@@ -133,16 +133,15 @@ class Lived(Expected):
             if id in purged and old is not None:
                 values["parent"] = old["parent"]
                 continue
-            if state == "forgotten" and old is not None and id in then.before:
-                self.before[id] = then.before[id]
-            elif state == "forgotten" and values["state"] != "forgotten":
-                self.before[id] = values["state"]
+            if state == "forgotten" and values["state"] != "forgotten":
+                self.before[id] = values["state"] if old is None else then.before[id]
             if old is None:
                 values["state"] = "forgotten"
                 continue
             values.update({**old, "version": values["version"]})
             while state != "forgotten" and values["parent"] in purged:
                 values["parent"] = then.parent_of(values["parent"])
+        self.gained |= then.gained
         self.task = self._standing(then, then.task, purged, tasks=True)
         self.node = self._standing(then, then.node, purged)
 

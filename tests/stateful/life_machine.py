@@ -58,8 +58,16 @@ class LifeMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
+        """With facts under no task, a finished task and an active one, so that every verb has something to do."""
         self.open()
         self.model = Lived(self.memory.root().id)
+        for types, is_done in ((("fact", "fact"), False), (("fact", "event", "fact"), True), (("fact", "note"), False)):
+            if types != ("fact", "fact"):
+                self.start(below=False)
+            for type in types:
+                self.put(self.new_text(), type, self.model.task or self.model.root)
+            if is_done:
+                self.finish()
 
     def teardown(self) -> None:
         try:
@@ -76,8 +84,10 @@ class LifeMachine(RuleBasedStateMachine):
     # What the rules share
 
     def pick(self, which: int, *states: str, task: bool | None = None) -> str | None:
-        """Any node in these states (none named: in any), that is a task, is none, or either."""
-        found = self.model.ids(*(states or ("live", "archived", "superseded", "forgotten")))
+        """Any node in these states (none named: in any), that is a task, is none, or either. Where there is none in
+        them, and now and then even so, one in any: it must be refused."""
+        found = self.model.ids(*states) if which % 8 else []
+        found = found or list(self.model.nodes)
         found = [id for id in found if task is None or (self.model.nodes[id]["type"] == "task") == task]
         return found[which % len(found)] if found else None
 
@@ -89,6 +99,23 @@ class LifeMachine(RuleBasedStateMachine):
         """And nothing is changed, which the invariants see."""
         with pytest.raises(InvalidInput):
             getattr(self.memory, verb)(*given, **named)
+
+    def put(self, value: str, type: str, parent: str) -> None:
+        self.took(self.memory.add(value, type=type, parent=parent, importance=0.5), parent, value)
+
+    def start(self, *, below: bool) -> None:
+        model, value = self.model, self.new_text()
+        node = self.memory.start_task(value, parent="active" if below else None)
+        model.put(node.id, (below and model.task) or model.root, "task", value, node.importance, node.confidence)
+        model.task = model.node = node.id
+
+    def finish(self) -> None:
+        model, id = self.model, self.model.task
+        assert id is not None
+        self.memory.finish_task()
+        model.nodes[id]["status"] = "done"
+        above = [one for one in model.chain(id) if one != model.root and model.nodes[one]["status"] == "open"]
+        model.task, model.node = (above[0] if above else None), id
 
     def took(self, node: Any, parent: str, value: str) -> None:
         """What add() gave, or supersede() in the place of another."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import precondition, rule
 
 from stateful.life import SUMMED
 from stateful.life_machine import LifeMachine
@@ -34,47 +34,38 @@ POLICIES = st.sampled_from(
 
 
 class LifeEqualsPlainDict(LifeMachine):
-    @rule(type=TYPES, parent=st.sampled_from(["task", "task", "node", "root", None]), which=POSITION, again=POSITION)
-    def add(self, type: str, parent: str | None, which: int, again: int) -> None:
+    @rule(type=TYPES, where=st.sampled_from(["task", "task", "node", "root", "any"]), which=POSITION, again=POSITION)
+    def add(self, type: str, where: str, which: int, again: int) -> None:
         """Now and then what another memory says, live or not."""
         model = self.model
-        meant = {"task": model.task or model.root, "node": model.node or model.task or model.root, "root": model.root}
-        above = meant[parent] if parent else self.pick(which) or model.root
+        places = {"task": model.task, "node": model.node, "any": self.pick(which)}
+        above = places.get(where) or model.root
         like = self.pick(again) if again % 5 == 0 else None
-        value = model.nodes[like]["value"] if like and not model.nodes[like]["purged"] else self.new_text()
+        value = (model.nodes[like]["value"] if like else "") or self.new_text()
         if model.state(above) == "forgotten":
             self.refused("add", value, parent=above)
-            return
-        node = self.memory.add(value, type=type, parent=parent or above, importance=0.5)
-        self.took(node, above, value)
+        else:
+            self.put(value, type, above)
 
     @rule(below=st.booleans())
     def start_task(self, below: bool) -> None:
-        model, value = self.model, self.new_text()
-        node = self.memory.start_task(value, parent="active" if below else None)
-        model.put(node.id, (below and model.task) or model.root, "task", value, node.importance, node.confidence)
-        model.task = model.node = node.id
+        self.start(below=below)
 
+    @precondition(lambda self: self.model.task is not None)
     @rule()
     def finish_task(self) -> None:
-        model, id = self.model, self.model.task
-        if id is None:
-            return
-        self.memory.finish_task()
-        model.nodes[id]["status"] = "done"
-        above = [one for one in model.chain(id) if one != model.root and model.nodes[one]["status"] == "open"]
-        model.task, model.node = (above[0] if above else None), id
+        self.finish()
 
     @rule(which=POSITION, pinned=st.booleans())
     def pin(self, which: int, pinned: bool) -> None:
         id = self.pick(which, "live", "archived", "superseded")
-        if id is not None:
+        if id is not None and self.model.state(id) != "forgotten":
             self.memory.pin(id, pinned)
             self.model.nodes[id]["pinned"] = pinned
 
     @rule(which=POSITION, reason=POSITION, helpful=st.none() | st.booleans(), said=st.sampled_from(["for", "against"]))
     def feedback(self, which: int, reason: int, helpful: bool | None, said: str) -> None:
-        id, by = self.pick(which), self.pick(reason)
+        id, by = self.pick(which, "live", "archived", "superseded"), self.pick(reason)
         if id is None or by is None:
             return
         named = {"confirmed_by": by} if said == "for" else {"contradicted_by": by}
@@ -92,7 +83,7 @@ class LifeEqualsPlainDict(LifeMachine):
 
     @rule(which=POSITION, again=POSITION)
     def supersede(self, which: int, again: int) -> None:
-        id, model = self.pick(which), self.model
+        id, model = self.pick(which, "live", task=False), self.model
         if id is None:
             return
         values = model.nodes[id]
@@ -112,7 +103,7 @@ class LifeEqualsPlainDict(LifeMachine):
 
     @rule(which=POSITION, kind=st.sampled_from(["forget", "archive"]), subtree=st.booleans())
     def forget_or_archive(self, which: int, kind: str, subtree: bool) -> None:
-        id, model = self.pick(which), self.model
+        id, model = self.pick(which, "live", "archived", "superseded"), self.model
         if id is None:
             return
         chosen = model.branch(id, *(("live",) if kind == "archive" else ("live", "archived", "superseded")))
@@ -152,10 +143,11 @@ class LifeEqualsPlainDict(LifeMachine):
             self.model = after
             self.touched |= set(report.ids)
 
+    @precondition(lambda self: self.model.ids("forgotten", "archived"))
     @rule(which=POSITION, kind=st.sampled_from(["restore_forgotten", "unarchive"]), subtree=st.booleans())
     def bring_back(self, which: int, kind: str, subtree: bool) -> None:
         model, takes = self.model, "forgotten" if kind == "restore_forgotten" else "archived"
-        id = self.pick(which, takes) if which % 4 else self.pick(which)
+        id = self.pick(which, takes)
         if id is None:
             return
         is_gone = kind == "restore_forgotten" and model.nodes[id]["purged"]
@@ -170,6 +162,7 @@ class LifeEqualsPlainDict(LifeMachine):
             model.give(one, model.before[one] if kind == "restore_forgotten" else "live")
         self.touched |= set(chosen)
 
+    @precondition(lambda self: self.model.ids("forgotten"))
     @rule(days=st.sampled_from([None, 0.0, 0.0, 2.0]), limit=st.sampled_from([None, 1]))
     def purge_forgotten(self, days: float | None, limit: int | None) -> None:
         model = self.model
@@ -184,7 +177,7 @@ class LifeEqualsPlainDict(LifeMachine):
 
     @rule(which=POSITION, kind=st.sampled_from(["all", "old", "one", "one"]))
     def consolidate(self, which: int, kind: str) -> None:
-        model, id = self.model, self.pick(which) if kind == "one" else None
+        model, id = self.model, self.pick(which, "live") if kind == "one" else None
         if id is not None and (model.state(id) != "live" or model.nodes[id]["status"] == "open"):
             self.refused("consolidate", id)
             return
@@ -204,6 +197,7 @@ class LifeEqualsPlainDict(LifeMachine):
             model.put(one.summary_id, top, "summary", one.summary, importance, confidence)
             self.touched |= {one.summary_id, *one.sources}
 
+    @precondition(lambda self: any(values["by"] == SUMMED for values in self.model.nodes.values()))
     @rule(which=POSITION)
     def unconsolidate(self, which: int) -> None:
         model = self.model
@@ -228,7 +222,7 @@ class LifeEqualsPlainDict(LifeMachine):
     @rule(which=POSITION, others=st.lists(POSITION, min_size=1, max_size=2))
     def merge_duplicates(self, which: int, others: list[int]) -> None:
         model, keep = self.model, self.pick(which, "live", task=False)
-        if keep is None:
+        if keep is None or model.state(keep) != "live" or model.nodes[keep]["type"] == "task":
             return
         alike = [one for one in model.ids("live") if model.nodes[one]["type"] == model.nodes[keep]["type"]]
         going = list(dict.fromkeys(alike[one % len(alike)] for one in others))
@@ -241,6 +235,7 @@ class LifeEqualsPlainDict(LifeMachine):
         model.merge(keep, going, self.memory.merge_duplicates(keep, going).sequence)
         self.touched |= {keep, *going}
 
+    @precondition(lambda self: any(values["by"] not in (None, SUMMED) for values in self.model.nodes.values()))
     @rule(which=POSITION)
     def unmerge(self, which: int) -> None:
         model = self.model
@@ -266,10 +261,10 @@ class LifeEqualsPlainDict(LifeMachine):
     def checkpoint(self) -> None:
         self.points.append((self.memory.checkpoint(), self.model.copy()))
 
+    @precondition(lambda self: self.points)
     @rule(which=POSITION)
     def restore(self, which: int) -> None:
-        if self.points:
-            self.restored(*self.points[which % len(self.points)])
+        self.restored(*self.points[which % len(self.points)])
 
     @rule(days=st.sampled_from([0.5, 3.0, 40.0]))
     def time_goes_by(self, days: float) -> None:
