@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,3 +144,34 @@ BY_ID: dict[str, Callable[[Memory, str], Any]] = {
     "update_task": lambda m, id: m.update_task(id, next_step="x"),
     "walk": lambda m, id: list(m.walk(id)),
 }
+
+
+def others(store: Path, namespace: int) -> dict[str, list[Any]]:
+    """Every row of every table that belongs to another namespace than the one with this internal id."""
+    return _rows(store, f"!= {namespace}")
+
+
+def rows_of(store: Path, namespace: int) -> dict[str, list[Any]]:
+    """Every row of every table that belongs to the namespace with this internal id."""
+    return _rows(store, f"= {namespace}")
+
+
+def number_of(store: Path, m: Memory) -> int:
+    """The internal id of a handle's namespace."""
+    with closing(sqlite3.connect(store / "tree.db")) as conn:
+        ((found,),) = conn.execute(
+            "SELECT namespace_id FROM node WHERE uid = ? AND depth = 0", (m.root().id,)
+        ).fetchall()
+    return int(found)
+
+
+def _rows(store: Path, condition: str) -> dict[str, list[Any]]:
+    nodes = f"SELECT id FROM node WHERE namespace_id {condition}"
+    tables = {
+        "namespace": f"id {condition}",
+        **dict.fromkeys(("node", "operation", "checkpoint", "active"), f"namespace_id {condition}"),
+        **dict.fromkeys(("revision", "task", "embedding"), f"node_id IN ({nodes})"),
+        "lexical": f"rowid IN ({nodes})",
+    }
+    with closing(sqlite3.connect(store / "tree.db")) as conn:
+        return {table: conn.execute(f"SELECT * FROM {table} WHERE {one}").fetchall() for table, one in tables.items()}

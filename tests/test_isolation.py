@@ -6,20 +6,16 @@ The calls come from tests/surface.py, which is held against the public surface i
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import shutil
-import sqlite3
-from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from surface import BY_ID, NOT_CALLS, OF_THE_STORE, READS, WRITES, Own
+from surface import BY_ID, NOT_CALLS, OF_THE_STORE, READS, WRITES, Own, number_of, others
 
 from hybridmem import InvalidInput, Memory, NotFound
-from hybridmem.cli import main
 from hybridmem.embed.hashing import HashingEmbedder
 
 #: Prefixes of each other, wildcards of SQL, GLOB, FTS and regular expressions, separators inside, cases, look-alikes.
@@ -90,39 +86,6 @@ def told(value: Any) -> str:
     if isinstance(value, (list, tuple, set, frozenset)):
         return "\n".join(map(told, value))
     return f"{value}\n{value!r}"
-
-
-def others(store: Path, namespace: int) -> dict[str, list[Any]]:
-    """Every row of every table that belongs to another namespace than the one with this internal id."""
-    conn = sqlite3.connect(store / "tree.db")
-    try:
-        nodes = f"SELECT id FROM node WHERE namespace_id != {namespace}"
-        queries = {
-            "node": "SELECT * FROM node WHERE namespace_id != ?",
-            "operation": "SELECT * FROM operation WHERE namespace_id != ?",
-            "checkpoint": "SELECT * FROM checkpoint WHERE namespace_id != ?",
-            "active": "SELECT * FROM active WHERE namespace_id != ?",
-            "namespace": "SELECT * FROM namespace WHERE id != ?",
-            "revision": f"SELECT * FROM revision WHERE node_id IN ({nodes}) AND ? > 0",
-            "task": f"SELECT * FROM task WHERE node_id IN ({nodes}) AND ? > 0",
-            "embedding": f"SELECT * FROM embedding WHERE node_id IN ({nodes}) AND ? > 0",
-            "lexical": f"SELECT rowid, terms FROM lexical WHERE rowid IN ({nodes}) AND ? > 0",
-        }
-        return {table: conn.execute(query, (namespace,)).fetchall() for table, query in queries.items()}
-    finally:
-        conn.close()
-
-
-def number_of(store: Path, m: Memory) -> int:
-    """The internal id of a handle's namespace."""
-    conn = sqlite3.connect(store / "tree.db")
-    try:
-        root = m.root().id
-        rows = conn.execute("SELECT namespace_id FROM node WHERE uid = ? AND parent_id IS NULL", (root,)).fetchall()
-    finally:
-        conn.close()
-    ((found,),) = rows
-    return int(found)
 
 
 def public() -> set[str]:
@@ -222,37 +185,3 @@ def test_backups_tell_no_names_of_others(made: Made, copied: Path) -> None:
         m.backup(label=f"标签 {made[1][0].canary}")
     with opened(copied, NAMESPACES[17]) as m:
         assert not CANARY.findall(told(m.backups()))
-
-
-@pytest.fixture
-def command_line(
-    copied: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Any]:
-    monkeypatch.setenv("HYBRIDMEM_STORE", str(copied))
-    monkeypatch.setenv("HYBRIDMEM_AGENT", "same")
-
-    def run(names: tuple[str, ...], *arguments: str) -> Any:
-        capsys.readouterr()
-        code = main([*arguments, "--namespace", "/".join(names), "--set", "embedding.provider=hashing", "--json"])
-        printed = capsys.readouterr()
-        assert code == 0, printed.err
-        return json.loads(printed.out)
-
-    return run
-
-
-READING = (
-    ("search", "机密 secret", "-k", "500"), ("context", "机密 secret"), ("tree", "--forgotten"),
-    ("resume",), ("task", "list"), ("stats",), ("checkpoint", "--list"), ("duplicates",), ("doctor",),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("number", [n for n, names in enumerate(NAMESPACES) if not any("/" in one for one in names)])
-def test_the_command_line_tells_of_one_namespace_alone(
-    made: Made, command_line: Callable[..., Any], number: int
-) -> None:
-    own = made[1][number].canary
-    for arguments in READING:
-        found = set(CANARY.findall(json.dumps(command_line(NAMESPACES[number], *arguments), ensure_ascii=False)))
-        assert found <= {own}, arguments
-    assert own in told(command_line(NAMESPACES[number], "search", "机密 secret"))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from surface import number_of, rows_of
 
 from hybridmem import Memory
 
@@ -166,6 +167,26 @@ def test_success_is_one_document(cli: Cli, ids: dict[str, str], name: str) -> No
     assert result.code == 0, result.err
     assert result.document["ok"] is True
     assert result.err == ""
+
+
+@pytest.mark.parametrize("name", SUCCESSES)
+def test_no_command_tells_of_another_namespace_or_touches_it(cli: Cli, ids: dict[str, str], name: str) -> None:
+    """Each command, since each has its row; the other namespace has the very same ids where it can."""
+    with Memory.open(cli.store, namespace=("default", "甲"), config=HASHING) as memory:
+        task = memory.start_task("邻居 qcanaryq", next_step="邻居 qcanaryq's step")
+        memory.add("邻居 qcanaryq 发票 invoice 报销", type="fact", id=ids["fact"], parent=task.id)
+        memory.forget(memory.add("邻居 qcanaryq, gone", type="event", id=ids["event"]).id)
+        memory.checkpoint("邻居 qcanaryq")
+        memory.flush()
+        own = number_of(cli.store, memory)
+    before = rows_of(cli.store, own)
+    result = cli(*(part.format(**ids) for part in SUCCESSES[name]), "--json")
+    assert result.code == 0, result.err
+    assert "qcanaryq" not in result.out
+    assert "邻居" not in result.out
+    assert rows_of(cli.store, own) == before
+    if name == "export":
+        assert "qcanaryq" not in Path("out.jsonl").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", FAILURES)
