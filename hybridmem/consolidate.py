@@ -308,9 +308,9 @@ class Consolidation:
     def _undone(self, tx: sqlite3.Connection, id: str, *, dry_run: bool) -> StateChange:
         workspace = self._workspace
         key = tree.key(tx, workspace.id, id)
-        # What it contradicts, as a feedback said, has the same mark. Of an imported one the log does not tell.
-        summed = log.consolidated(tx, workspace.id, key.uid)
-        sources = [row for row in gathering.replaced(tx, workspace.id, key.uid) if not summed or row[1] in summed]
+        # What it contradicts or superseded has the same mark. Of an imported one the log does not tell.
+        summed, marked = log.consolidated(tx, workspace.id, key.uid), gathering.replaced(tx, workspace.id, key.uid)
+        sources = [row for row in marked if (row[1] in summed if summed else row[2] == "archived")]
         if key.type != SUMMARY_TYPE or not sources:
             raise InvalidInput(f"id: {key.uid!r} is no summary that consolidate() has made, or its sources are back")
         self._refuse_in_use(tx, key)

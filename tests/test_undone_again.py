@@ -130,6 +130,16 @@ class TestComesBackAsItWas:
         assert fact not in m.unconsolidate(summary).ids
         assert m.get(fact).state == "archived"
 
+    def test_a_summary_that_superseded_another_has_nothing_to_undo(
+        self, memory: OpenMemory, said: Sequence[str]
+    ) -> None:
+        m, summary = self.summarised(memory, said)
+        better = m.supersede(summary, "更好的汇总 a better one").id
+        m.start_task("再下一个 next")
+        with pytest.raises(InvalidInput, match="no summary"):
+            m.unconsolidate(better)
+        assert m.get(better).state == "live"
+
     def summarised(self, memory: OpenMemory, said: Sequence[str]) -> tuple[Memory, str]:
         m = memory(consolidation={"min_tokens": 1}, summarizer=Short())
         task = m.start_task(said[0])
