@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from hybridmem.types import SUMMARY_TYPE
 from stateful.expected import Expected
 
 #: In Chinese, in English and mixed; with a number in it no content is part of another.
@@ -57,6 +58,13 @@ class Lived(Expected):
         """Whether no policy and no consolidation may take it."""
         values = self.nodes[id]
         return values["pinned"] or values["status"] in ("open", "paused") or id in self.at_work()
+
+    def is_held(self, id: str) -> bool:
+        """Whether no policy may take it: as above, or it is the summary of what is archived."""
+        stands_in = any(
+            values["replaced_by"] == id and self.state(one) == "archived" for one, values in self.nodes.items()
+        )
+        return self.is_safe(id) or (self.nodes[id]["type"] == SUMMARY_TYPE and stands_in)
 
     def there_below(self, id: str) -> list[str]:
         """What hangs right below and is not forgotten."""

@@ -15,8 +15,12 @@ from verified import assert_verified
 from hybridmem import Checkpoint, InvalidInput, Memory
 from hybridmem.embed.hashing import HashingEmbedder
 from hybridmem.ports import Passage
+from hybridmem.tokens import token_counter
 from stateful.clock import Steps
 from stateful.life import Lived, text
+
+# Loaded here, where pytest's filters hold: its first import warns, which hypothesis would take for a failure.
+token_counter()
 
 CONFIG = {
     "index": {"background": False},

@@ -125,7 +125,7 @@ class LifeEqualsPlainDict(LifeMachine):
         after = model.copy()
         for id in report.ids:
             assert after.state(id) == "live"
-            assert not after.is_safe(id), "what is protected never goes"
+            assert not after.is_held(id), "what is protected never goes"
             assert not after.there_below(id), "leaves first"
             after.give(id, "forgotten")
         assert limit is None or len(report.ids) <= limit
@@ -135,10 +135,10 @@ class LifeEqualsPlainDict(LifeMachine):
         most = policy.get("max_nodes")
         if most is not None and limit is None:
             assert len(report.ids) == 0 or len(left) >= most
-            assert len(left) <= most or all(after.is_safe(id) or after.there_below(id) for id in left)
+            assert len(left) <= most or all(after.is_held(id) or after.there_below(id) for id in left)
         for one in report.held:
             assert after.state(one.id) == "live"
-            assert after.is_safe(one.id)
+            assert after.is_held(one.id)
         if not dry_run:
             self.model = after
             self.touched |= set(report.ids)
