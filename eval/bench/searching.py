@@ -32,6 +32,8 @@ VECTORS_ALONE = {
 }
 #: Above any store: every node in scope is scored.
 EXHAUSTIVE = {"exact_limit": 1_000_000}
+#: What one pass delivers must not weigh more in the next.
+UNCOUNTED = {"count_uses": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +124,12 @@ def identity(store: Store, rounds: Rounds) -> dict[str, Any]:
     calibration = probe(embedder).calibration
     start = store.planted.project(PROJECT).start
     scope, brute = uid(start), BruteForce(store.planted.vectors(PROJECT), start)
-    with store.open(embedder, retrieval=VECTORS_ALONE) as memory:
+    with store.open(embedder, retrieval=VECTORS_ALONE, weights=UNCOUNTED) as memory:
         by_vectors = [search(memory, question, scope) for question in asked]
-    with store.open(embedder) as memory:
+    with store.open(embedder, weights=UNCOUNTED) as memory:
         by_default = [search(memory, question, scope) for question in asked]
         located = [search(memory, question, "namespace") for question in spread]
-    with store.open(embedder, index=EXHAUSTIVE) as memory:
+    with store.open(embedder, index=EXHAUSTIVE, weights=UNCOUNTED) as memory:
         by_all = [search(memory, question, scope) for question in asked]
         complete = [search(memory, question, "namespace") for question in spread]
     expected = [brute.ranked(question.vector, calibration, K) for question in asked]
