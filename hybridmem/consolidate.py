@@ -342,8 +342,8 @@ class Consolidation:
     def _refuse_in_use(self, tx: sqlite3.Connection, key: Key) -> None:
         """A summary goes when its sources come back, so nothing may depend on it."""
         node = tree.node(tx, key)
-        # Of one that is contradicted or superseded it names what says something else, and has no part of it.
-        if node.replaced_by is not None and key.state == "archived":
+        # Of one that is live it names what contradicts it, of a superseded one what was said in its place.
+        if node.replaced_by is not None and key.state not in ("live", "superseded"):
             raise InvalidInput(
                 f"id: {key.uid!r} is itself part of {node.replaced_by!r}; "
                 f"call unconsolidate({node.replaced_by!r}) first"
