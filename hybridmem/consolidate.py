@@ -328,7 +328,7 @@ class Consolidation:
         if dry_run:
             return StateChange("unconsolidate", key.uid, ids, False, True, None, note)
         gathering.change(tx, {node_id: "live" for node_id, _, _, _ in back}, "", workspace.now())
-        gathering.change(tx, {key.id: "forgotten"}, "", workspace.now())
+        states.change(tx, {key.id: "forgotten"}, workspace.now())
         faults.point("unconsolidate.after_rows")
         outbox.queue_all(tx, workspace.id, [row[0] for row in changes])
         nodes: list[list[object]] = [
@@ -342,7 +342,8 @@ class Consolidation:
     def _refuse_in_use(self, tx: sqlite3.Connection, key: Key) -> None:
         """A summary goes when its sources come back, so nothing may depend on it."""
         node = tree.node(tx, key)
-        if node.replaced_by is not None:
+        # Of one that is live it names what contradicts it, of a superseded one what was said in its place.
+        if node.replaced_by is not None and key.state not in ("live", "superseded"):
             raise InvalidInput(
                 f"id: {key.uid!r} is itself part of {node.replaced_by!r}; "
                 f"call unconsolidate({node.replaced_by!r}) first"

@@ -80,7 +80,7 @@ class Duplicates:
             kept, gone = tree.node(tx, target), [tree.node(tx, key) for key in keys]
             after = {
                 "confidence": 1.0 - (1.0 - kept.confidence) * 0.5 ** len(gone),
-                "uses": kept.uses + sum(1 + node.uses for node in gone),
+                "uses": min(kept.uses + sum(1 + node.uses for node in gone), inputs.MAX_COUNT),
             }
             retired = {"state": "superseded", "replaced_by": target.uid}
             sequence = self._change(
@@ -271,11 +271,13 @@ def _is_undone(tx: sqlite3.Connection, namespace: int, merge: Operation, uid: st
 
 
 def _without(node: Node, merge: Operation, keep: str) -> dict[str, Any]:
-    """Confidence and uses of a kept node without what a merge gave it; what came to it since stays."""
+    """Confidence and uses of a kept node without what a merge gave it; what came to it since stays:
+    the share of the doubt that confirmations took, or of the confidence that contradictions did."""
     before = merge.payload["before"]
     after = next(values for uid, values in merge.payload["nodes"] if uid == keep)
-    share = (1.0 - after["confidence"]) / (1.0 - before["confidence"]) if before["confidence"] < 1.0 else 1.0
-    confidence = before["confidence"]
-    if node.confidence != after["confidence"]:
-        confidence = max(0.0, 1.0 - (1.0 - node.confidence) / share)
+    now, confidence = node.confidence, before["confidence"]
+    if now > after["confidence"]:  # so there is a doubt that a confirmation has made smaller
+        confidence = 1.0 - (1.0 - now) * (1.0 - confidence) / (1.0 - after["confidence"])
+    elif now < after["confidence"]:
+        confidence *= now / after["confidence"]
     return {"confidence": confidence, "uses": max(0, node.uses - (after["uses"] - before["uses"]))}

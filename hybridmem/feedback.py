@@ -92,7 +92,7 @@ def _moved(node: Node, helpful: Any, confirmed: Any, importance: float | None) -
     elif helpful is not None:
         columns["importance"] = (scoring.helped if helpful else scoring.misled)(node.importance)
     if helpful:
-        columns["uses"] = node.uses + 1
+        columns["uses"] = min(node.uses + 1, inputs.MAX_COUNT)
     return columns
 
 

@@ -283,7 +283,7 @@ class Writer:
         """An exact repeat: the existing node is used once more and half of the doubt about it goes. When it happened is
         in the log, since the node was active then, and keeps its own time."""
         node = tree.node(tx, key)
-        columns = {"confidence": scoring.confirmed(node.confidence), "uses": node.uses + 1}
+        columns = {"confidence": scoring.confirmed(node.confidence), "uses": min(node.uses + 1, inputs.MAX_COUNT)}
         tree.change(tx, key, self._workspace.now(), **columns)
         payload = {"version": key.version + 1, **columns, "active": self._point_at(tx, key)}
         if occurred_at is not None:

@@ -207,7 +207,8 @@ class LifeEqualsPlainDict(LifeMachine):
             return
         sources, values = model.sources(id), model.nodes[id]
         back = [one for one in sources if model.state(one) == "archived"]
-        is_in_use = values["pinned"] or values["replaced_by"] or model.children(id, "live") or id in model.at_work()
+        is_part = values["replaced_by"] and values["state"] not in ("live", "superseded")
+        is_in_use = values["pinned"] or is_part or model.children(id, "live") or id in model.at_work()
         is_below = any(model.state(above) == "forgotten" for one in back for above in model.chain(one))
         if not sources or is_in_use or is_below:
             self.refused("unconsolidate", id)
