@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from surface import number_of, rows_of
 
-from hybridmem import Memory
+from hybridmem import HybridMemError, Memory
 
 from .conftest import HASHING, Cli
 
@@ -215,6 +215,17 @@ def test_every_command_has_a_success_here(cli: Cli) -> None:
     shown = {line.split()[1] for line in text.splitlines() if line.startswith("│ ") and line[2].islower()}
     covered = {word for name in SUCCESSES for word in name.split() if not word.startswith("-")} | {"demo"}
     assert shown == covered
+
+
+def test_the_help_names_every_exit_code_of_the_errors(cli: Cli) -> None:
+    """A script that tells errors apart by their code must be able to look them up."""
+    codes, todo = set(), [HybridMemError]
+    while todo:
+        kind = todo.pop()
+        codes.add(kind.exit_code)
+        todo += kind.__subclasses__()
+    text = " ".join(cli("--help").out.split("Exit codes:")[1].split())
+    assert codes <= {int(part.split()[0]) for part in text.rstrip(".").split("; ") if part[0].isdigit()}
 
 
 def test_an_empty_search_is_a_success(cli: Cli) -> None:
