@@ -64,7 +64,7 @@ def import_(workspace: Workspace, writer: Writer, file: Path, format: str, paren
         already here with another content. NotFound: there is no such file.
     """
     inputs.one_of("format", format, IMPORT_FORMATS)
-    text = _read(file)
+    text = read_text(file)
     kind = _detect(text, file) if format == "auto" else format
     try:
         records, pointers = {"jsonl": from_lines, "tree": from_tree, "chat": from_chat}[kind](text)
@@ -272,7 +272,11 @@ def _write_tree(tx: sqlite3.Connection, workspace: Workspace, out: TextIO) -> in
     return len(nodes) - 1
 
 
-def _read(file: Path) -> str:
+def read_text(file: Path) -> str:
+    """The text of a file of up to MAX_FILE_BYTES, in UTF-8, with or without a mark at its beginning.
+
+    :raises NotFound: there is none. InvalidInput: too large, not UTF-8, or it cannot be read.
+    """
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             raise InvalidInput(f"{file}: is larger than {MAX_FILE_BYTES:,} bytes; split it")

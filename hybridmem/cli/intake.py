@@ -11,7 +11,6 @@ import typer
 from hybridmem.cli.memories import Id, index_if_many
 from hybridmem.cli.options import Options, command, given_text
 from hybridmem.cli.output import Reply, cut, one_line
-from hybridmem.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +38,9 @@ def observe(
     Noise (repeats, empty results, progress, acknowledgements) is left out, and the reply says what and why. All or
     nothing; creates the store if it is not there.
     """
-    text = given_text("file", file) if file == "-" else _read(Path(file))
+    from hybridmem.files import read_text
+
+    text = given_text("file", file) if file == "-" else read_text(Path(file))
     with options.open(create=not dry_run) as memory:
         found = memory.observe(text, format=format, parent=parent, dry_run=dry_run)
         if not dry_run:
@@ -109,17 +110,6 @@ def _list(screen: Console, found: NearDuplicates) -> None:
     for pair in found.different:
         shown = f"{pair.likeness:.2f}  {pair.first.id} {pair.second.id}  differ in {one_line('; '.join(pair.differs))}"
         screen.print(shown, style="dim", soft_wrap=True)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise NotFound(f"{file}: there is no such file") from None
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{file}: is not UTF-8 text: {error}") from error
-    except OSError as error:
-        raise InvalidInput(f"{file}: cannot be read: {error}") from error
 
 
 def _show(screen: Console, found: Observed) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from .conftest import Cli
 
@@ -40,3 +43,13 @@ def test_duplicates_are_listed_merged_and_taken_apart_again(cli: Cli) -> None:
     assert cli.json("show", other)["state"] == "superseded"
     assert "1 live again" in cli("unmerge", one).out
     assert cli.json("show", other)["state"] == "live"
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bound as import has, so that no file fills the memory."""
+    Path("日志.log").write_text("第一行 first line\n" * 10, encoding="utf-8")
+    monkeypatch.setattr("hybridmem.files.MAX_FILE_BYTES", 20)
+    for verb in ("observe", "import"):
+        result = cli(verb, "日志.log", "--json")
+        assert (result.code, result.document["error"]["type"]) == (2, "InvalidInput")
+        assert "larger than 20 bytes" in result.err
