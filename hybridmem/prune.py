@@ -247,9 +247,10 @@ class _Protection:
         if row.id in self._claimed:
             return "is a task that somebody has claimed; it may go once it is released"
         if row.uid in self._stand_ins:  # else both it and what it stands for would be out of sight
+            uid, count = self._stand_ins[row.uid]
             return (
-                f"is the summary of {self._stand_ins[row.uid]} archived memories; call unconsolidate({row.uid!r}) "
-                "first, or forget them and then it"
+                f"is the summary of {count} archived memories; call unconsolidate({uid!r}) first, or forget them and "
+                "then it"
             )
         return protected("forget", row, self._tasks.get(row.id), self._enclosing.get(row.id))
 

@@ -335,36 +335,6 @@ class TestWhileOthersWrite:
             assert not {hit.id for hit in other.search("发票 invoice", 200)} & set(report.ids)
 
 
-class TestLeastRecentlyUsed:
-    def test_what_was_delivered_last_stays_though_nobody_wrote_to_it(self, memory: OpenMemory, clock: Any) -> None:
-        """A delivery is no activity, so that alone would forget what is asked for every day."""
-        m = memory(weights={"count_uses": True})
-        for id, text in (("zh", "财务退回发票"), ("en", "the harbour is closed"), ("mixed", "R&D 部门 roadmap")):
-            clock.advance(days=1)
-            m.add(text, parent="root", id=id)
-        m.start_task("别处 elsewhere")
-        for words, id in (("harbour", "en"), ("财务 发票", "zh")):
-            clock.advance(days=1)
-            m.flush()  # the use before is written, at the time of this write; the last one waits
-            assert [hit.id for hit in m.search(words, 1)] == [id]
-        clock.advance(days=1)
-        dry = m.forget(policy=policy("least_recently_used", max_nodes=2), dry_run=True)
-        report = m.forget(policy=policy("least_recently_used", max_nodes=2))
-        assert report.ids == ("mixed", "en"), "what was just delivered counts too, though no write took it along yet"
-        assert dry.ids == ("mixed", "en")
-        last = m.get("en").created_at.date().isoformat()
-        assert all(last not in one.reason for one in report.pruned if one.id == "en")
-
-    def test_without_any_use_it_is_by_activity(self, memory: OpenMemory, clock: Any) -> None:
-        m = memory(weights={"count_uses": False})
-        for id in ("zh", "en"):
-            clock.advance(days=1)
-            m.add(f"发票 invoice {id}", parent="root", id=id)
-        m.start_task("别处 elsewhere")
-        m.search("发票 invoice zh", 1)
-        assert m.forget(policy=policy("least_recently_used", max_nodes=2)).ids == ("zh",)
-
-
 class TestSelectors:
     def test_a_mix_is_refused_and_nothing_goes(self, memory: OpenMemory, refused: Any) -> None:
         """C017: no id is passed over for a broader selector, and no parameter is dropped."""

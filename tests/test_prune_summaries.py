@@ -46,6 +46,24 @@ def test_a_summary_stays_while_what_it_stands_for_is_archived(memory: OpenMemory
     assert m.forget(policy=policy).ids == (one.summary_id,)
 
 
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_superseded_a_summary_stays_in_its_place(memory: OpenMemory, times: int) -> None:
+    """The sources name the old one; what holds now is all of them that is in sight. The old one brings them back."""
+    m = memory()
+    session(m)
+    (one,) = m.consolidate().branches
+    newest = str(one.summary_id)
+    for number in range(times):
+        newest = m.supersede(newest, f"摘要改了 {number}：invoice INV-20431, ticket OPS-7719").id
+    m.add("别处 elsewhere", parent="root")  # so that no agent stands at the newest one
+    report = m.forget(policy=ALL["random"])
+    assert report.ids == ()
+    assert f"unconsolidate({one.summary_id!r})" in next(held for held in report.held if held.id == newest).reason
+    m.unconsolidate(str(one.summary_id))
+    assert {m.get(id).state for id in one.sources} == {"live"}
+    assert newest in m.forget(policy=ALL["random"]).ids
+
+
 def test_a_summary_of_summaries_stays_too(memory: OpenMemory) -> None:
     m = memory(consolidation={"min_tokens": 10})
     task = session(m)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hybridmem.store.rows import dump
-from hybridmem.types import State, TaskStatus
+from hybridmem.types import SUMMARY_TYPE, State, TaskStatus
 
 #: Contents that are read at a time.
 PAGE = 1000
@@ -70,14 +70,20 @@ def claimed(tx: sqlite3.Connection, namespace: int, now: int) -> set[int]:
     return {row[0] for row in found}
 
 
-def stand_ins(tx: sqlite3.Connection, namespace: int, uids: Sequence[str]) -> dict[str, int]:
-    """Of these public ids those that stand for something that is archived, and for how much."""
+def stand_ins(tx: sqlite3.Connection, namespace: int, uids: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Of these public ids of summaries those that stand for something that is archived, themselves or for a summary
+    that they superseded, however often: whose summary it is, and of how much."""
     found = tx.execute(
-        """SELECT replaced_by, count(*) FROM node WHERE namespace_id = ? AND state = 'archived' AND replaced_by != ''
-        AND replaced_by IN (SELECT value FROM json_each(?)) GROUP BY replaced_by""",
-        (namespace, dump(list(uids))),
+        f"""WITH RECURSIVE stood(uid, now) AS (
+            SELECT value, value FROM json_each(?)
+            UNION
+            SELECT n.uid, s.now FROM stood s JOIN node n ON n.namespace_id = ? AND n.replaced_by = s.uid
+            WHERE n.replaced_by != '' AND n.state = 'superseded' AND n.type = '{SUMMARY_TYPE}')
+        SELECT s.now, s.uid, count(*) FROM stood s JOIN node n ON n.namespace_id = ? AND n.replaced_by = s.uid
+        WHERE n.replaced_by != '' AND n.state = 'archived' GROUP BY s.now, s.uid""",
+        (dump(list(uids)), namespace, namespace),
     ).fetchall()
-    return dict(found)
+    return {now: (uid, count) for now, uid, count in found}
 
 
 def live(tx: sqlite3.Connection, namespace: int) -> int:

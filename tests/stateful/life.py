@@ -60,11 +60,21 @@ class Lived(Expected):
         return values["pinned"] or values["status"] in ("open", "paused") or id in self.at_work()
 
     def is_held(self, id: str) -> bool:
-        """Whether no policy may take it: as above, or it is the summary of what is archived."""
-        stands_in = any(
-            values["replaced_by"] == id and self.state(one) == "archived" for one, values in self.nodes.items()
+        """Whether no policy may take it: as above, or it is a summary that stands for what is archived, itself or for
+        one that it superseded."""
+        return self.is_safe(id) or (self.nodes[id]["type"] == SUMMARY_TYPE and self.stands_for_archived(id))
+
+    def stands_for_archived(self, id: str) -> bool:
+        replaced = [one for one, values in self.nodes.items() if values["replaced_by"] == id]
+        return any(
+            self.state(one) == "archived"
+            or (
+                self.state(one) == "superseded"
+                and self.nodes[one]["type"] == SUMMARY_TYPE
+                and self.stands_for_archived(one)
+            )
+            for one in replaced
         )
-        return self.is_safe(id) or (self.nodes[id]["type"] == SUMMARY_TYPE and stands_in)
 
     def there_below(self, id: str) -> list[str]:
         """What hangs right below and is not forgotten."""
