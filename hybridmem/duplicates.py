@@ -260,13 +260,12 @@ def _vectors(tx: sqlite3.Connection, namespace: int, ids: list[int], mean: Vecto
 
 def _is_undone(tx: sqlite3.Connection, namespace: int, merge: Operation, uid: str) -> bool:
     """Whether a kept node has lost what a merge gave it: an unmerge took it, and no restore has given it back."""
+    unmerges = [one for one in log.about(tx, namespace, uid) if one.kind == "unmerge"]
+    undone = [(one.sequence, None) for one in unmerges if one.payload["undoes"] == merge.sequence]
     known = [(0, False)]
-    for one in log.about(tx, namespace, uid):
-        if one.kind == log.RESTORE:
-            then = next(undone for sequence, undone in reversed(known) if sequence <= one.payload["to"])
-            known.append((one.sequence, then))
-        elif one.kind == "unmerge" and one.payload["undoes"] == merge.sequence:
-            known.append((one.sequence, True))
+    for sequence, back_to in sorted([*undone, *log.restores(tx, namespace)], key=lambda pair: pair[0]):
+        then = back_to is None or next(was for at, was in reversed(known) if at <= back_to)
+        known.append((sequence, then))
     return known[-1][1]
 
 

@@ -69,6 +69,22 @@ class TestUnmergeUndoesWhatIsMergedStill:
         with pytest.raises(InvalidInput, match="no memory is merged"):
             m.unmerge(kept)
 
+    def test_also_when_the_restore_found_the_kept_one_as_it_had_been(
+        self, memory: OpenMemory, said: Sequence[str]
+    ) -> None:
+        """Another merge gave it the same again, so that the restore changed nothing of it and does not name it."""
+        m = memory()
+        kept, one, other = alike(m, said)
+        before = m.get(kept)
+        m.merge_duplicates(kept, [one])
+        point = m.checkpoint()
+        m.unmerge(kept)
+        m.merge_duplicates(kept, [other])
+        m.restore(checkpoint=point)
+        assert m.unmerge(kept).ids == (one,)
+        assert (m.get(kept).confidence, m.get(kept).uses) == (pytest.approx(before.confidence), before.uses)
+        assert_verified(m, replay=True)
+
     def test_when_part_of_it_was_forgotten_at_the_first_unmerge(self, memory: OpenMemory, said: Sequence[str]) -> None:
         """What the merge gave is taken back once."""
         m = memory()

@@ -128,6 +128,17 @@ def about(tx: sqlite3.Connection, namespace: int, uid: str) -> list[Operation]:
     ]
 
 
+def restores(tx: sqlite3.Connection, namespace: int) -> list[tuple[int, int]]:
+    """(sequence, to which sequence) of every restore, oldest first: it is about all nodes, also those that it found as
+    they had been, which it does not name."""
+    rows = tx.execute(
+        """SELECT sequence, json_extract(payload, '$.to') FROM operation WHERE namespace_id = ? AND kind = ?
+        ORDER BY sequence""",
+        (namespace, RESTORE),
+    ).fetchall()
+    return [(sequence, to) for sequence, to in rows]
+
+
 def revisions(tx: sqlite3.Connection, node_id: int) -> dict[int, tuple[str, dict[str, Any]]]:
     """Content and metadata of every revision of a node, which its entries refer to by number."""
     rows = tx.execute("SELECT id, content, metadata FROM revision WHERE node_id = ?", (node_id,)).fetchall()
