@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hybridmem.consolidated import Consolidated, ConsolidationReport
     from hybridmem.doctor import repair, verify
     from hybridmem.errors import (
+        AccessDenied,
         ConfigError,
         Conflict,
         EmbeddingMismatch,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     )
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
+    from hybridmem.principals import Grant, Principal, SharedSubtree
     from hybridmem.results import (
         Context,
         Dropped,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessDenied",
     "Backup",
     "Change",
     "Checkpoint",
@@ -80,6 +83,7 @@ __all__ = [
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
     "Finding",
+    "Grant",
     "HistoryEntry",
     "Hit",
     "HybridMemError",
@@ -97,6 +101,7 @@ __all__ = [
     "Observed",
     "Operation",
     "Policy",
+    "Principal",
     "PruneReport",
     "Pruned",
     "PurgeReport",
@@ -108,6 +113,7 @@ __all__ = [
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
+    "SharedSubtree",
     "StateChange",
     "Stats",
     "StoreBusy",
@@ -127,7 +133,8 @@ __all__ = [
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
     "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
-    "hybridmem.findings", "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
+    "hybridmem.findings", "hybridmem.config", "hybridmem.principals",
+    "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
 )  # fmt: skip
 
 

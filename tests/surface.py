@@ -49,6 +49,9 @@ READS: dict[str, Call] = {
         m.context("secret 秘密", token_budget=4_000, scope=scope, format=shape)
         for scope, shape in (("auto", "text"), ("task", "markdown"), ("namespace", "messages"), (own.task, "json"))
     ],
+    "grants": lambda m, own: m.grants(),
+    "groups": lambda m, own: m.groups(),
+    "shared": lambda m, own: m.shared(),
     "get": lambda m, own: [m.get(one) for one in (own.fact, own.forgotten, own.archived)],
     "history": lambda m, own: m.history(own.fact),
     "near_duplicates": lambda m, own: m.near_duplicates(threshold=0.1),
@@ -97,6 +100,9 @@ WRITES: dict[str, Call] = {
     "forget": lambda m, own: [m.forget(own.forgotten), m.forget(policy={"policy": "least_weight", "max_nodes": 0})],
     "purge_forgotten": lambda m, own: m.purge_forgotten(0),
     "restore": lambda m, own: m.restore(checkpoint=own.checkpoint),
+    "set_group": lambda m, own: m.set_group(f"team 组 {own.canary}", [f"user:nobody-{own.canary}"]),
+    "share": lambda m, own: m.share(own.task, f"group:team 组 {own.canary}"),
+    "unshare": lambda m, own: [m.unshare(one.id) for one in m.grants()],
     "flush": lambda m, own: m.flush(),
     "repair": lambda m, own: m.repair(),
 }
@@ -134,6 +140,7 @@ BY_ID: dict[str, Callable[[Memory, str], Any]] = {
     "release_task": lambda m, id: m.release_task(id),
     "restore_forgotten": lambda m, id: m.restore_forgotten(id),
     "search": lambda m, id: m.search("x", scope=id),
+    "share": lambda m, id: m.share(id, "user:nobody"),
     "start_task": lambda m, id: m.start_task("x", parent=id),
     "supersede": lambda m, id: m.supersede(id, "x"),
     "switch_task": lambda m, id: m.switch_task(id),
@@ -169,7 +176,7 @@ def _rows(store: Path, condition: str) -> dict[str, list[Any]]:
     nodes = f"SELECT id FROM node WHERE namespace_id {condition}"
     tables = {
         "namespace": f"id {condition}",
-        **dict.fromkeys(("node", "operation", "checkpoint", "active"), f"namespace_id {condition}"),
+        **dict.fromkeys(("node", "operation", "checkpoint", "active", "grants", "grant_member"), f"namespace_id {condition}"),
         **dict.fromkeys(("revision", "task", "embedding"), f"node_id IN ({nodes})"),
         "lexical": f"rowid IN ({nodes})",
     }

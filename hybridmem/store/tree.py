@@ -14,7 +14,17 @@ from typing import Any
 from hybridmem import faults
 from hybridmem.errors import Conflict, InvalidInput, NotFound, StoreDamaged
 from hybridmem.store.paths import path_below, path_end, path_ids
-from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, PURGED_KEY, Key, content_key, dump, subtree_range, to_node
+from hybridmem.store.rows import (
+    NODE_COLUMNS,
+    NODE_TABLES,
+    PURGED_KEY,
+    Key,
+    Part,
+    content_key,
+    dump,
+    subtree_range,
+    to_node,
+)
 from hybridmem.types import Node, State
 
 _KEY_COLUMNS = "id, uid, parent_id, path, depth, type, version, state"
@@ -45,9 +55,7 @@ def insert(
     replaced_by: str = "",
 ) -> tuple[Key, int]:
     """Adds a node below ``parent`` (None: the root) with its first revision; returns its key and the revision's id.
-
-    ``at`` is now, ``created_at`` when it happened (default: now).
-    """
+    ``at`` is now, ``created_at`` when it happened (default: now)."""
     created_at = at if created_at is None else created_at
     # Inside an immediate transaction nobody else can take the next id, and the path needs it before the insert.
     row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'node'").fetchone()
@@ -175,15 +183,15 @@ def find(tx: sqlite3.Connection, namespace: int, uid: str) -> Key | None:
     if any("\ud800" <= character <= "\udfff" for character in uid):  # SQLite cannot even compare half a character
         return None
     row = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE namespace_id = ? AND uid = ?", (namespace, uid)).fetchone()
-    return Key(*row) if row else None
+    found = Key(*row) if row else None
+    hidden = isinstance(namespace, Part) and found and not namespace.reaches(found.path, found.state)
+    return None if hidden else found
 
 
 def key(tx: sqlite3.Connection, namespace: int, uid: str, *, expected_version: int | None = None) -> Key:
     """The key of a node.
 
-    :raises NotFound: there is no such node in this namespace.
-    :raises Conflict: it is not at ``expected_version``.
-    """
+    :raises NotFound: there is no such node in this namespace. Conflict: it is not at ``expected_version``."""
     found = find(tx, namespace, uid)
     if found is None:
         raise NotFound(f"id: there is no node {uid!r} in this namespace")
@@ -347,8 +355,8 @@ def keys(tx: sqlite3.Connection, ids: Sequence[int]) -> list[Key]:
 
 def child_keys(tx: sqlite3.Connection, key: Key) -> list[Key]:
     """Direct children in every state, in insertion order."""
-    rows = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? ORDER BY id", (key.id,)).fetchall()
-    return [Key(*row) for row in rows]
+    found = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? ORDER BY id", (key.id,)).fetchall()
+    return [Key(*row) for row in found]
 
 
 def parents(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Key]:
@@ -386,8 +394,7 @@ def count_below(tx: sqlite3.Connection, path: str, limit: int) -> int:
 
 
 def pages(tx: sqlite3.Connection, key: Key) -> Iterator[Node]:
-    """Every node of a subtree in preorder, within one snapshot."""
-    after = ""
+    after = ""  # in preorder, within one snapshot
     while page := walk(tx, key, after=after):
         after = page[-1][0]
         yield from (found for _, found in page)

@@ -66,7 +66,7 @@ class Workspace:
 
     def write(self) -> Transaction:
         """One durable transaction; the first one of a run also notes that the run began."""
-        return _Write(self)
+        return WriteTransaction(self)
 
     def read(self) -> Transaction:
         """One state of the store."""
@@ -160,6 +160,13 @@ class Workspace:
     def root(self, tx: sqlite3.Connection) -> Key:
         return tree.root(tx, self.id)
 
+    def reachable(self, key: Key, verb: str) -> Key:
+        """The key itself, of what encloses a node that is to go elsewhere.
+
+        :raises AccessDenied: a guest (hybridmem.guest) has no business there.
+        """
+        return key
+
     def start(self, tx: sqlite3.Connection, id: str | None) -> Key:
         """The node with this id, or the root for None: where reading along the tree begins."""
         return self.root(tx) if id is None else tree.key(tx, self.id, id)
@@ -194,7 +201,7 @@ class Workspace:
             return made
 
 
-class _Write(Transaction):
+class WriteTransaction(Transaction):
     """Of :meth:`Workspace.write`."""
 
     def __init__(self, workspace: Workspace) -> None:
