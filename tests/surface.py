@@ -176,7 +176,9 @@ def _rows(store: Path, condition: str) -> dict[str, list[Any]]:
     nodes = f"SELECT id FROM node WHERE namespace_id {condition}"
     tables = {
         "namespace": f"id {condition}",
-        **dict.fromkeys(("node", "operation", "checkpoint", "active", "grants", "grant_member"), f"namespace_id {condition}"),
+        **dict.fromkeys(
+            ("node", "operation", "checkpoint", "active", "grants", "grant_member"), f"namespace_id {condition}"
+        ),
         **dict.fromkeys(("revision", "task", "embedding"), f"node_id IN ({nodes})"),
         "lexical": f"rowid IN ({nodes})",
     }

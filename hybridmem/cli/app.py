@@ -33,6 +33,7 @@ from hybridmem.cli import (
     past,
     recovery,
     retrieval,
+    sharing,
     tasks,
     tree,
     weights,
@@ -98,7 +99,7 @@ def build() -> typer.Typer:
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
     parts = (
         demo, memories, intake, tasks, retrieval, tree, weights, forgetting, consolidating, recovery, past, backups,
-        doctor, files,
+        doctor, files, sharing,
     )  # fmt: skip
     for part in parts:
         part.register(app)
