@@ -149,7 +149,7 @@ def test_a_guest_sees_exactly_the_union_of_what_is_shared(tmp_path: Path, seed: 
 def test_search_and_context_mark_what_is_anothers(three: Three) -> None:
     three.guest.add("我自己的发票 my own invoice (shared by boss)", type="fact")
     three.owner.share(three.top.id, Principal.user(GUEST))
-    hits = three.guest.search("发票 invoice 秘密 secret", 10)
+    hits = three.guest.search("发票 invoice 秘密 secret 报销 claims", 10)
     assert {hit.id: hit.node.owner for hit in hits if hit.node.owner} == {
         three.top.id: OWNER, three.fact.id: OWNER, three.leaf.id: OWNER,
     }  # fmt: skip
@@ -398,7 +398,8 @@ def test_grants_are_carried_into_a_restored_copy(three: Three, tmp_path: Path) -
     "principal",
     [
         Principal.user(("acme", "李四")), Principal.user(("a/b", "c")), Principal.user(("[x]",)),
-        Principal.user(("a:b",)), Principal.agent(("acme",), "bot"), Principal.agent(("a:b", "c/d"), "x:y"), Principal.agent(("a",), "[b"),
+        Principal.user(("a:b",)), Principal.agent(("acme",), "bot"), Principal.agent(("a:b", "c/d"), "x:y"),
+        Principal.agent(("a",), "[b"),
         Principal.group("claims:team/组"),
     ],
 )  # fmt: skip
