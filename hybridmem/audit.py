@@ -14,7 +14,6 @@ import inspect
 import math
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import wraps
@@ -80,7 +79,9 @@ class Rule:
 
     def call(self, arguments: Sequence[Any], named: Mapping[str, Any], at: int | None) -> Call:
         """An entry of a call with these arguments."""
-        node = next((one for name in self.node if (one := as_id(self._given(name, arguments, named))) is not None), None)
+        node = next(
+            (one for name in self.node if (one := as_id(self._given(name, arguments, named))) is not None), None
+        )
         detail = {name: said for name in self.keep if (said := plain(self._given(name, arguments, named))) is not None}
         narrowed = [name for name in self.filters if self._given(name, arguments, named) is not None]
         if narrowed:
@@ -106,7 +107,6 @@ class Trail:
         self._opened = opened
         self._waiting: list[Call] = []
         self._dropped = 0
-        self._since = 0.0
         self._guard = threading.RLock()  # a signal handler may search in the middle of a search
         self._local = threading.local()
         self._is_begun = False
@@ -117,9 +117,9 @@ class Trail:
         return len(self._waiting)
 
     @property
-    def is_due(self) -> bool:
-        """Whether the oldest entry has waited for ``audit.flush_seconds``."""
-        return bool(self._waiting) and time.monotonic() - self._since >= self.rule.flush_seconds
+    def is_on(self) -> bool:
+        """Whether entries are taken."""
+        return not self._is_over
 
     def wants(self, reads: bool) -> bool:
         """Whether a call that begins now is to leave an entry: not one that is part of another."""
@@ -147,13 +147,24 @@ class Trail:
     def leave(self) -> None:
         self._local.call = self._local.frame = None
 
+    def say(self, detail: Mapping[str, Any]) -> None:
+        """Adds to what the entry of the call that this thread is in says."""
+        call = self.current
+        if call is not None:
+            call.detail.update(detail)
+
+    def place(self) -> tuple[Call | None, FrameType | None]:
+        """Where this thread is, for ``go_back``."""
+        return self.current, getattr(self._local, "frame", None)
+
+    def go_back(self, place: tuple[Call | None, FrameType | None]) -> None:
+        self._local.call, self._local.frame = place
+
     def wait(self, call: Call) -> None:
         """Keeps an entry until it is written."""
         with self._guard:
             if self._is_over:
                 return
-            if not self._waiting:
-                self._since = time.monotonic()
             self.begin()
             if len(self._waiting) < MOST:
                 self._waiting.append(call)
@@ -270,6 +281,26 @@ def _generating(function: Callable[..., Any], rule: Rule) -> Callable[..., Any]:
         workspace.succeeded(call, {"found": found}, may_wait=True)
 
     return run
+
+
+def scheduled(workspace: Any, verb: str, action: Callable[[], object]) -> None:
+    """Does what nobody has called, with an entry of its own; also in the middle of a call."""
+    trail: Trail = workspace.trail
+    if not trail.is_on:
+        action()
+        return
+    call, place = Call(verb, None, detail={"scheduled": True}), trail.place()
+    try:
+        trail.enter(call)
+        action()
+    except BaseException as error:
+        trail.go_back(place)
+        workspace.failed(call, error, may_wait=False)
+        raise
+    finally:
+        trail.go_back(place)
+        del place  # a frame that knows this one
+    workspace.succeeded(call, {}, may_wait=False)
 
 
 def as_id(value: Any) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 from hybridmem import config as configuration
 from hybridmem import faults, files, inputs, observe
 from hybridmem.audit import audited
+from hybridmem.audit_verbs import AuditVerbs
 from hybridmem.chores import Chores
 from hybridmem.config import Config
 from hybridmem.embed import create_reranker
@@ -37,7 +38,7 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs):
+class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, AuditVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -63,8 +64,9 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         IntakeVerbs.__init__(self, workspace, indexer, self._writer, model, extractor)
         ForgetVerbs.__init__(self, workspace)
         RecoveryVerbs.__init__(self, workspace, indexer)
+        AuditVerbs.__init__(self, workspace)
         SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
-        indexer.chore = Chores(workspace, self._tending, self._backups).run
+        indexer.chore = Chores(workspace, self._tending, self._backups, self._audit).run
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         self._closed = False
@@ -321,6 +323,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             workspace.flush_trail()
             if workspace.session is not None:  # a command that writes ends before the thread comes to it
                 self._tending.run_if_due()
+                self._audit.prune_if_due()
             faults.point("close.before_index")
             self._indexer.close(self.config.index.close_wait_seconds)
             faults.point("close.before_session")

@@ -108,6 +108,7 @@ class RecoveryVerbs:
         """
         before = self.verify()
         workspace = self._workspace
+        workspace.trail.say({"found": {one.kind: one.count for one in before.findings}})
         return doctor.mend(workspace.write, self._indexer, workspace.agent, workspace.now(), before)
 
     @audited(reads=True, keep=("since",))

@@ -93,7 +93,7 @@ def _said(tx: sqlite3.Connection, namespace: int, call: Call, queries: str) -> t
     if node is not None and not _MADE.fullmatch(node):
         row = tx.execute("SELECT 1 FROM node WHERE namespace_id = ? AND uid = ?", (namespace, node)).fetchone()
         if row is None:
-            node, detail = None, {**detail, "unknown_id": keyed(tx, node)}
+            return None, {**detail, "unknown_id": keyed(tx, node)}
     return node, detail
 
 
@@ -191,9 +191,7 @@ def removal(sequence: int, hashed: str, count: int) -> dict[str, Any]:
 
 def oldest(tx: sqlite3.Connection, namespace: int) -> int | None:
     """When the first entry was that is still there, in microseconds since 1970 UTC."""
-    row = tx.execute(
-        "SELECT at FROM audit WHERE namespace_id = ? ORDER BY sequence LIMIT 1", (namespace,)
-    ).fetchone()
+    row = tx.execute("SELECT at FROM audit WHERE namespace_id = ? ORDER BY sequence LIMIT 1", (namespace,)).fetchone()
     return None if row is None else int(row[0])
 
 

@@ -7,6 +7,8 @@ the store.
 
 from __future__ import annotations
 
+import secrets
+
 import sqlite_utils
 from sqlite_utils import Migrations
 
@@ -59,6 +61,8 @@ def m006_audit(db: sqlite_utils.Database) -> None:
     taken away unseen."""
     for statement in _AUDIT:
         db.execute(statement)
+    # Under which queries are hashed, see hybridmem.store.audit.
+    db.execute("INSERT INTO setting (key, value) VALUES ('audit.secret', ?)", [f'"{secrets.token_hex(32)}"'])
 
 
 _FIRST = (
