@@ -31,10 +31,11 @@ MOST = 10_000
 #: Longest text that is taken for an id.
 MAX_ID = 512
 #: What an argument may say in an entry besides numbers and flags: nothing that a user has made up.
-WORDS = frozenset(
-    """auto namespace task text markdown messages json tree time score jsonl chat lines live archived superseded
-    forgotten open paused done failed configured decay least_weight age least_recently_used newest random""".split()
-)
+WORDS = frozenset({
+    "auto", "namespace", "task", "text", "markdown", "messages", "json", "tree", "time", "score", "jsonl", "chat",
+    "lines", "live", "archived", "superseded", "forgotten", "open", "paused", "done", "failed", "configured", "decay",
+    "least_weight", "age", "least_recently_used", "newest", "random",
+})  # fmt: skip
 #: Arguments that narrow a search: an entry says that they were given, not what they were.
 FILTERS = ("types", "states", "since", "until", "metadata", "as_of")
 #: Words in the place of an id.

@@ -1,4 +1,4 @@
-"""The verbs of Memory about the audit trail. Like :mod:`hybridmem.verbs`, each hands the call to the file of its verb."""
+"""The verbs of Memory about the audit trail. Like in :mod:`hybridmem.verbs`, each hands the call to its own file."""
 
 from __future__ import annotations
 

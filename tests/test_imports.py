@@ -28,8 +28,8 @@ ROWS = (
     "audit", "store", "index", "embed", "indexing", "doctor", "reembed", "estimating", "write", "intake", "alike",
     "duplicates", "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge",
     "tending", "trail", "locate", "filters", "rerank", "corrections", "summarize", "recall", "recover", "history",
-    "restore", "consolidate", "records", "files", "observe", "backup", "chores", "backup_restore", "verbs", "weight_verbs",
-    "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "audit_verbs", "memory", "cli",
+    "restore", "consolidate", "records", "files", "observe", "backup", "chores", "backup_restore", "verbs",
+    "weight_verbs", "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "audit_verbs", "memory", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}
