@@ -1,5 +1,5 @@
-"""Whoever edits, deletes, inserts or reorders entries of the audit trail in the file is told of by verify; a backup does
-not take it back in time."""
+"""verify tells of entries of the audit trail that somebody has edited, deleted, inserted or reordered in the file; a
+backup does not take the trail back in time."""
 
 from __future__ import annotations
 
