@@ -41,12 +41,9 @@ _MADE = re.compile(r"[a-z2-7]{16}")
 
 
 def head(tx: sqlite3.Connection, namespace: int) -> tuple[int, str]:
-    """(number, hash) of the newest entry, as noted. Where the note is behind, somebody has changed it: new entries get
-    numbers that are free all the same, and verify() tells."""
+    """(number, hash) of the newest entry, as noted; (0, START) without a note."""
     row = tx.execute("SELECT sequence, hash FROM audit_head WHERE namespace_id = ?", (namespace,)).fetchone()
-    newest = tx.execute("SELECT max(sequence) FROM audit WHERE namespace_id = ?", (namespace,)).fetchone()[0]
-    noted, hashed = (int(row[0]), str(row[1])) if row is not None else (0, START)
-    return max(noted, newest or 0), hashed
+    return (int(row[0]), str(row[1])) if row is not None else (0, START)
 
 
 def anchor(tx: sqlite3.Connection, namespace: int) -> tuple[int, str]:
@@ -63,7 +60,28 @@ def append(tx: sqlite3.Connection, namespace: int, agent: str, now: int, calls: 
     :param agent: who called. :param now: for calls without a time, in microseconds since 1970 UTC.
     :param queries: what is kept of a query: ``hash``, ``plain`` or ``none``.
     """
-    sequence, previous = head(tx, namespace)
+    try:
+        _append(tx, namespace, agent, now, calls, queries, *head(tx, namespace))
+    except sqlite3.IntegrityError:
+        # Somebody has set the note back or taken it away. No call is to fail with that: numbers that are free are
+        # found all the same, and verify() tells of it, since the chain does not go on from the entry before.
+        newest = tx.execute("SELECT max(sequence) FROM audit WHERE namespace_id = ?", (namespace,)).fetchone()[0]
+        if newest is None:
+            raise
+        _append(tx, namespace, agent, now, calls, queries, newest, head(tx, namespace)[1])
+
+
+def _append(
+    tx: sqlite3.Connection,
+    namespace: int,
+    agent: str,
+    now: int,
+    calls: Sequence[Call],
+    queries: str,
+    sequence: int,
+    previous: str,
+) -> None:
+    """After the entry with this number and hash."""
     rows = []
     for call in calls:
         sequence += 1
@@ -78,11 +96,11 @@ def append(tx: sqlite3.Connection, namespace: int, agent: str, now: int, calls: 
         rows,
     )
     faults.point("audit.after_row")
-    tx.execute(
-        """INSERT INTO audit_head (namespace_id, sequence, hash, anchor_sequence, anchor_hash) VALUES (?, ?, ?, 0, ?)
-        ON CONFLICT (namespace_id) DO UPDATE SET sequence = excluded.sequence, hash = excluded.hash""",
-        (namespace, sequence, previous, START),
+    cursor = tx.execute(
+        "UPDATE audit_head SET sequence = ?, hash = ? WHERE namespace_id = ?", (sequence, previous, namespace)
     )
+    if cursor.rowcount == 0:
+        tx.execute("INSERT INTO audit_head VALUES (?, ?, ?, 0, ?)", (namespace, sequence, previous, START))
 
 
 def _said(tx: sqlite3.Connection, namespace: int, call: Call, queries: str) -> tuple[str | None, dict[str, Any]]:
@@ -251,10 +269,20 @@ def carry(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
     that the backup has, and another one says that it was restored.
 
     By name, for each namespace that both have. One that the backup does not know is gone with the store, whose files
-    are kept in ``aside/``.
+    are kept in ``aside/``. One transaction, which the caller must not have begun.
     """
     if not _has_trail(old) or not _has_trail(new):
         return
+    new.execute("BEGIN IMMEDIATE")
+    try:
+        _carry_all(old, new)
+        new.execute("COMMIT")
+    except BaseException:
+        new.execute("ROLLBACK")
+        raise
+
+
+def _carry_all(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
     secret = setting(old, SECRET)
     if secret is not None:
         set_setting(new, SECRET, secret)

@@ -38,7 +38,8 @@ def test_entries_and_writes_agree(tmp_path: Path, point: str) -> None:
     with closing(sqlite3.connect(store / "tree.db")) as conn:
         logged = conn.execute("SELECT sequence, node_uid FROM operation WHERE kind = 'add' ORDER BY 1").fetchall()
         told = conn.execute(
-            "SELECT detail ->> '$.operations[0]', node_uid FROM audit WHERE verb = 'add' AND outcome = 'ok' ORDER BY sequence"
+            """SELECT json_extract(detail, '$.operations[0]'), node_uid FROM audit
+            WHERE verb = 'add' AND outcome = 'ok' ORDER BY sequence"""
         ).fetchall()
         reads = conn.execute("SELECT count(*) FROM audit WHERE verb = 'get'").fetchone()[0]
     assert told == logged

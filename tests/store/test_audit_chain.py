@@ -175,7 +175,6 @@ Connect = Callable[[Path], sqlite3.Connection]
 def carried(old: Path, new: Path) -> None:
     with closing(sqlite3.connect(old / "tree.db")) as one, closing(sqlite3.connect(new / "tree.db")) as other:
         audit.carry(one, other)
-        other.commit()
 
 
 def copied(store: Path, target: Path) -> Path:
