@@ -48,6 +48,8 @@ if TYPE_CHECKING:
         SearchResult,
     )
     from hybridmem.types import (
+        AuditEntry,
+        AuditPruned,
         Backup,
         Checkpoint,
         Claim,
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AuditEntry",
+    "AuditPruned",
     "Backup",
     "Change",
     "Checkpoint",

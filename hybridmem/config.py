@@ -280,6 +280,14 @@ class ConsolidationConfig(Section):
         return self
 
 
+class AuditConfig(Section):
+    enabled: bool = True
+    reads: bool = True
+    queries: Literal["hash", "plain", "none"] = "hash"
+    flush_seconds: float = Field(default=1.0, ge=0.0, le=3600.0)
+    retention_days: float | None = Field(default=None, gt=0.0, le=1_000_000.0)
+
+
 class Config(Section):
     store: StoreConfig = StoreConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
@@ -290,6 +298,7 @@ class Config(Section):
     checkpoint: CheckpointConfig = CheckpointConfig()
     forgetting: ForgettingConfig = ForgettingConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
+    audit: AuditConfig = AuditConfig()
 
 
 def load(
