@@ -231,7 +231,9 @@ def _wrong_parameter(item: Any) -> str:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return f"unknown parameter {name!r}{hint} Known: {', '.join(Policy.model_fields)}"
     message = item["msg"].removeprefix("Value error, ")
-    return f"{name}: {message} (given: {item.get('input')!r})" if name else message
+    if name in ("", "policy"):  # the message begins with the word
+        return f"{message} (given: {item.get('input')!r})" if name else message
+    return f"{name}: {message} (given: {item.get('input')!r})"
 
 
 class ForgettingConfig(Section):

@@ -222,7 +222,8 @@ class TreeVerbs:
 
     @audited("id", keep=("subtree", "dry_run"))
     def unarchive(self, id: str, *, subtree: bool = True, dry_run: bool = False) -> StateChange:
-        """Makes an archived memory live again, with all that is archived below it.
+        """Makes an archived memory live again, with all that is archived below it, but for what a summary stands for
+        that is there or comes back with it: unconsolidate() brings that back.
 
         :param subtree: False: only this memory.
         :param dry_run: change nothing and say what would come back.

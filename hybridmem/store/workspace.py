@@ -254,9 +254,9 @@ class Workspace:
     def root(self, tx: sqlite3.Connection) -> Key:
         return tree.root(tx, self.id)
 
-    def start(self, tx: sqlite3.Connection, id: str | None) -> Key:
+    def start(self, tx: sqlite3.Connection, id: str | None, field: str = "id") -> Key:
         """The node with this id, or the root for None: where reading along the tree begins."""
-        return self.root(tx) if id is None else tree.key(tx, self.id, id)
+        return self.root(tx) if id is None else tree.key(tx, self.id, id, field=field)
 
     def _find_or_make(self, create: bool) -> int:
         with self.connections.read() as tx:
