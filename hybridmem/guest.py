@@ -8,10 +8,12 @@ so that the call after a revocation, or after the end of a grant, finds nothing,
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 
+from hybridmem.audit import Trail
 from hybridmem.errors import AccessDenied, NotFound
 from hybridmem.inputs import MAX_NAME
 from hybridmem.principals import Principal, at_least
@@ -155,7 +157,9 @@ class Guest(Workspace):
         self.session = 0
         self.resumed = True
         self.uses = Uses()
-        self.writing = host.writing
+        self.writing = threading.local()
+        self.trail = _GuestTrail(host.config.audit, host.now())
+        self._later = None
         self.id = Part(namespace)
         self.need = need
         self.resolver = resolver
@@ -192,6 +196,17 @@ class Guest(Workspace):
             who = "/".join(self.namespace)
             raise AccessDenied(f"id: is the top of what is shared; only {who} can {verb} it")
         return key
+
+
+class _GuestTrail(Trail):
+    """What a guest leaves in the owner's audit trail: its writes, in their transactions. That it has read is in the
+    trail of its own namespace."""
+
+    def begin(self) -> None:
+        """It opens nothing."""
+
+    def wants(self, reads: bool) -> bool:
+        return not reads and super().wants(reads)
 
 
 class _GuestRead(Transaction):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hybridmem.audit import audited, audited_by
 from hybridmem.changes import Change, HistoryEntry
 from hybridmem.embed.model import Model
 from hybridmem.errors import AccessDenied, InvalidInput, NotFound
@@ -65,6 +66,7 @@ class ShareVerbs:
         self._others = recall.others = Others(workspace, self._resolver, model, indexer, reranker)
         self._guest_parts = (indexer, model, estimator, extractor)
 
+    @audited("id", keep=("rights",))
     def share(self, id: str, principal: Principal | str, rights: str = "read", expires: Any = None) -> Grant:
         """Shares a memory with all below it, as it is and as it will be, with a user, an agent or a group.
 
@@ -83,6 +85,7 @@ class ShareVerbs:
         """
         return self._sharing.share(id, principal, rights, expires)
 
+    @audited()
     def unshare(self, grant_id: str) -> None:
         """Takes a grant back, with all that were given by virtue of it: the next call of the other finds nothing any
         more, in whatever process.
@@ -91,14 +94,17 @@ class ShareVerbs:
         """
         self._sharing.unshare(grant_id)
 
+    @audited(reads=True)
     def grants(self) -> list[Grant]:
         """What this namespace has given, also by admins of a subtree; those that are over are marked ``expired``."""
         return self._sharing.grants()
 
+    @audited(reads=True)
     def shared(self) -> list[SharedSubtree]:
         """What others share with this agent in this namespace now, in the order in which it was given."""
         return self._sharing.shared()
 
+    @audited()
     def set_group(self, name: str, members: Sequence[Principal | str]) -> None:
         """Defines a group of this namespace to share with, or changes who is in it; takes effect at once.
 
@@ -106,6 +112,7 @@ class ShareVerbs:
         """
         self._sharing.set_group(name, members)
 
+    @audited(reads=True)
     def groups(self) -> dict[str, tuple[Principal, ...]]:
         """The groups of this namespace with their members."""
         return self._sharing.groups()
@@ -227,12 +234,14 @@ class _GuestVerbs(TreeVerbs, WeightVerbs, IntakeVerbs):
         self._forgets = Forgetting(guest)
         self._sharing = Sharing(guest, guest.resolver)
 
+    @audited("id", keep=("subtree", "dry_run"))
     def forget(self, id: str, *, subtree: bool = False, dry_run: bool = False, **others: Any) -> StateChange:
         return self._state_changed("forget", id, subtree, dry_run)
 
     def history(self, id: str) -> list[HistoryEntry]:
         return history(self._workspace, id)
 
+    @audited("id", keep=("rights",))
     def share(self, id: str, principal: Any, rights: str = "read", expires: Any = None) -> Grant:
         return self._sharing.share(id, principal, rights, expires)
 
@@ -262,7 +271,8 @@ def _refuse_odd(name: str, given: Mapping[str, Any]) -> None:
 def with_doors(cls: type[T]) -> type[T]:
     """Lets the verbs of a class reach what is shared, each by its door."""
     for name in DOORS:
-        setattr(cls, name, _opened(name, getattr(cls, name)))
+        audited_own = getattr(cls, name)  # whose entry says how the call ended, by whichever way
+        setattr(cls, name, audited_by(audited_own.audited, _opened(name, audited_own.__wrapped__)))
     return cls
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from hybridmem import inputs
+from hybridmem.audit import Call
 from hybridmem.embed.model import Model
 from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.filters import Filters, Source
@@ -93,6 +94,7 @@ class Sharing:
         where = self._workspace
         if not mine:
             where = Guest(self._workspace, self._resolver, found.namespace, found.owner, "admin")
+            where.trail.enter(Call("unshare", None))
         with where.write() as tx:
             if grants.find(tx, grant_id) is not None:
                 grants.revoke(tx, [found.id])

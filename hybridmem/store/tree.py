@@ -184,17 +184,18 @@ def find(tx: sqlite3.Connection, namespace: int, uid: str) -> Key | None:
         return None
     row = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE namespace_id = ? AND uid = ?", (namespace, uid)).fetchone()
     found = Key(*row) if row else None
-    hidden = isinstance(namespace, Part) and found and not namespace.reaches(found.path, found.state)
-    return None if hidden else found
+    return None if found and isinstance(namespace, Part) and not namespace.reaches(found.path, found.state) else found
 
 
-def key(tx: sqlite3.Connection, namespace: int, uid: str, *, expected_version: int | None = None) -> Key:
-    """The key of a node.
+def key(
+    tx: sqlite3.Connection, namespace: int, uid: str, *, expected_version: int | None = None, field: str = "id"
+) -> Key:
+    """The key of a node; ``field`` is what the caller calls the id, for the message.
 
     :raises NotFound: there is no such node in this namespace. Conflict: it is not at ``expected_version``."""
     found = find(tx, namespace, uid)
     if found is None:
-        raise NotFound(f"id: there is no node {uid!r} in this namespace")
+        raise NotFound(f"{field}: there is no node {uid!r} in this namespace")
     if expected_version is not None and found.version != expected_version:
         raise Conflict(
             f"{uid}: is at version {found.version}, not {expected_version}; read it again and repeat the change",
