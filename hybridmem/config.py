@@ -278,8 +278,14 @@ class ConsolidationConfig(Section):
         return self
 
 
+class EncryptionConfig(Section):
+    enabled: bool = False
+    key: str | None = Field(default="env:HYBRIDMEM_KEY", pattern=r"^(env|file):.+$")
+
+
 class Config(Section):
     store: StoreConfig = StoreConfig()
+    encryption: EncryptionConfig = EncryptionConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
     index: IndexConfig = IndexConfig()
     weights: WeightConfig = WeightConfig()

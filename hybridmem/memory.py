@@ -8,18 +8,28 @@ from types import TracebackType
 from typing import Any
 
 from hybridmem import config as configuration
-from hybridmem import faults, files, inputs, observe
+from hybridmem import faults, files, inputs, keys, observe
 from hybridmem.chores import Chores
 from hybridmem.config import Config
 from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
+from hybridmem.encryption_verbs import EncryptionVerbs
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.forget_verbs import ForgetVerbs
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.intake_verbs import IntakeVerbs
-from hybridmem.ports import Clock, Embedder, Extractor, ImportanceEstimator, Reranker, Summarizer, SystemClock
+from hybridmem.ports import (
+    Clock,
+    Embedder,
+    Extractor,
+    ImportanceEstimator,
+    KeyProvider,
+    Reranker,
+    Summarizer,
+    SystemClock,
+)
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
@@ -36,7 +46,7 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs):
+class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, EncryptionVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -63,6 +73,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         ForgetVerbs.__init__(self, workspace)
         RecoveryVerbs.__init__(self, workspace, indexer)
         SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
+        EncryptionVerbs.__init__(self, workspace)
         indexer.chore = Chores(workspace, self._tending, self._backups).run
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
@@ -83,6 +94,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         summarizer: Summarizer | None = None,
         clock: Clock | None = None,
         create: bool = True,
+        master_key: KeyProvider | bytes | None = None,
     ) -> Memory:
         """Opens a store, or creates it. Cheap: loads neither the model nor Chroma.
 
@@ -102,6 +114,10 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             consolidation.summarizer.
         :param clock: where the time comes from; None: the machine's clock.
         :param create: False: make neither the store nor the namespace, for programs that only read.
+        :param master_key: of an encrypted store: 32 bytes, or a KeyProvider that has it elsewhere; it wins over
+            encryption.key. A new store is made encrypted with it, and one that is not encrypted is refused.
+        :raises EncryptionError: the store is encrypted and the master key is missing or another one, or it is not
+            encrypted and should be; nothing has changed.
         :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
         :raises InvalidInput: a bad namespace or agent, or the path is a file.
         :raises ConfigError: the configuration is wrong; the message names the file, the key and the nearest key.
@@ -124,11 +140,14 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             raise InvalidInput("summarizer: must have summarize(); see ports.Summarizer")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
+        provider = keys.provider(settings.encryption, master_key)
         connections = Connections(
             Path(path),
             durability=settings.store.durability,
             busy_timeout=settings.store.busy_timeout_seconds,
             create=create,
+            keys=provider,
+            encrypt=settings.encryption.enabled or master_key is not None,
         )
         try:
             workspace = Workspace(connections, names, who, settings, clock or SystemClock(), create=create)

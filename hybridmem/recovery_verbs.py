@@ -90,7 +90,10 @@ class RecoveryVerbs:
             Memories that wait for their vector are counted as pending, and are no fault.
         """
         self._workspace.connections.check()
-        return doctor.verify(self._workspace.directory, namespace=self._workspace.namespace, replay=replay)
+        workspace = self._workspace
+        return doctor.verify(
+            workspace.directory, namespace=workspace.namespace, replay=replay, master_key=workspace.connections.keys
+        )
 
     def repair(self) -> Report:
         """Mends what :meth:`verify` finds in this namespace; see :func:`hybridmem.repair` for all of a store.
@@ -100,7 +103,10 @@ class RecoveryVerbs:
         """
         before = self.verify()
         workspace = self._workspace
-        return doctor.mend(workspace.write, self._indexer, workspace.agent, workspace.now(), before)
+        return doctor.mend(
+            workspace.write, self._indexer, workspace.agent, workspace.now(), before,
+            provider=workspace.connections.keys,
+        )  # fmt: skip
 
     def operations(self, since: int = 0) -> list[Operation]:
         """The log after sequence number ``since``, oldest first."""

@@ -13,7 +13,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 migrations = Migrations("hybridmem")
 
@@ -50,6 +50,13 @@ def m004_places(db: sqlite_utils.Database) -> None:
 def m005_replaced(db: sqlite_utils.Database) -> None:
     """Which memory stands for another one now: what superseded it, what it was merged into, or its summary."""
     for statement in _REPLACED:
+        db.execute(statement)
+
+
+@migrations()
+def m006_encryption(db: sqlite_utils.Database) -> None:
+    """The data keys of an encrypted store, and which of them has sealed a value; see hybridmem.store.sealing."""
+    for statement in _ENCRYPTION:
         db.execute(statement)
 
 
@@ -227,4 +234,22 @@ _NEXT_MODEL = (
 _REPLACED = (
     "ALTER TABLE node ADD COLUMN replaced_by TEXT NOT NULL DEFAULT ''",  # the uid of a node; '': none
     "CREATE INDEX node_replaced ON node (namespace_id, replaced_by) WHERE replaced_by != ''",
+)
+
+_ENCRYPTION = (
+    """CREATE TABLE data_key (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        wrapped BLOB,                          -- by the master key; NULL: from here on nothing is sealed
+        master TEXT NOT NULL,                  -- the id of the master key; '': none
+        made_at INTEGER NOT NULL,
+        retired_at INTEGER,                    -- NULL: what is written is sealed by this one
+        turns INTEGER NOT NULL DEFAULT 0 CHECK (turns IN (0, 1)) -- 1: the vectors of the namespace are turned by it
+    ) STRICT""",
+    "CREATE INDEX data_key_namespace ON data_key (namespace_id)",
+    *(
+        # 0: it is not sealed
+        f"ALTER TABLE {table} ADD COLUMN key_id INTEGER NOT NULL DEFAULT 0"
+        for table in ("revision", "task", "checkpoint")
+    ),
 )
