@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Conflict,
         EmbeddingMismatch,
         EmbeddingUnavailable,
+        EncryptionError,
         HybridMemError,
         IndexUnavailable,
         InvalidInput,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     )
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
+    from hybridmem.ports import KeyProvider
+    from hybridmem.reencrypt import ReencryptReport, encrypt
     from hybridmem.results import (
         Context,
         Dropped,
@@ -79,6 +82,7 @@ __all__ = [
     "DuplicateGroup",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "EncryptionError",
     "Finding",
     "HistoryEntry",
     "Hit",
@@ -87,6 +91,7 @@ __all__ = [
     "IndexUnavailable",
     "InvalidInput",
     "Kept",
+    "KeyProvider",
     "Lookalikes",
     "Memory",
     "Merged",
@@ -101,6 +106,7 @@ __all__ = [
     "Pruned",
     "PurgeReport",
     "ReembedReport",
+    "ReencryptReport",
     "Report",
     "RerankerUnavailable",
     "RestoreReport",
@@ -119,6 +125,7 @@ __all__ = [
     "Task",
     "TaskClaimed",
     "__version__",
+    "encrypt",
     "repair",
     "restore_backup",
     "verify",
@@ -128,6 +135,7 @@ __all__ = [
 _MODULES = (
     "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
     "hybridmem.findings", "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
+    "hybridmem.ports", "hybridmem.reencrypt",
 )  # fmt: skip
 
 

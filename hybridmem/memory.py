@@ -254,13 +254,15 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
 
     # Files
 
-    def export(self, file: str | Path, *, format: str = "jsonl") -> int:
+    def export(self, file: str | Path, *, format: str = "jsonl", plain: bool = False) -> int:
         """Writes all memories of this namespace to a file, whole or not at all; returns how many.
 
         :param format: ``"jsonl"`` (every memory with all its fields, and the active pointers; not the log, old
             revisions or checkpoints) or ``"tree"`` (the plain tree JSON of simple implementations).
+        :param plain: False: the file of an encrypted store is sealed, line by line, by its master key; import_() opens
+            it again. True: anybody can read it.
         """
-        return files.export(self._workspace, Path(file), format)
+        return files.export(self._workspace, Path(file), format, plain=plain)
 
     def import_(self, file: str | Path, *, format: str = "auto", parent: Parent = "task") -> ImportReport:
         """Reads memories from a file, all of them or none; what is already there is skipped, so that importing a file

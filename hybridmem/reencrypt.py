@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -77,6 +76,7 @@ def encrypt(
     directory, settings = Path(path), configuration.load(config)
     provider = keys.provider(settings.encryption, master_key)
     if provider is None:
+        Connections(directory, create=False).close()  # says which key it needs, if it is encrypted
         raise EncryptionError(f"{directory}: there is no master key; set HYBRIDMEM_KEY or encryption.key")
     now = to_micros(SystemClock().now())
     if to == "encrypted":
@@ -124,9 +124,8 @@ def run(connections: Connections, indexer: Indexer, now: int, progress: Progress
         with connections.write() as tx:
             is_done = resealing.finish(tx, now)
     notes = _vectors(indexer)
-    with closing(connections.separate()) as conn:
-        if not resealing.cleanse(conn):
-            notes.append("the database is being read by somebody, so that it could not be cleansed")
+    if not resealing.cleanse(connections.directory, WAIT_SECONDS):
+        notes.append("the database is being read by somebody, so that it could not be cleansed")
     return ReencryptReport(sealed, not notes, _copies(connections.directory), tuple(notes))
 
 

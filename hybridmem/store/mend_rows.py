@@ -62,11 +62,12 @@ def metadata(mender: Mender, faults: Sequence[Fault]) -> None:
     """What cannot be read is kept as text under the key ``damaged``."""
     for node_id in ids_of(faults):
         rows = mender.tx.execute(
-            "SELECT id, version, content, metadata FROM revision WHERE node_id = ?", (node_id,)
+            "SELECT id, version, content, metadata, key_id FROM revision WHERE node_id = ?", (node_id,)
         ).fetchall()
         key = sealing.writing_to(mender.tx, node_id)
-        for revision_id, version, content, text in rows:
-            if not _is_object(text):
+        for revision_id, version, content, text, key_id in rows:
+            # What is not sealed in an encrypted namespace was put there by somebody else: it must not become ours.
+            if not _is_object(text) and (key is None or key_id != 0):
                 sealed = sealing.revision(key, node_id, version, content, dump({"damaged": text}))
                 mender.tx.execute(
                     "UPDATE main.revision SET content = ?, metadata = ?, key_id = ? WHERE id = ?",

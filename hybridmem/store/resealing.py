@@ -246,13 +246,16 @@ def _turn(tx: sqlite3.Connection, space: int) -> None:
         tx.execute("UPDATE data_key SET turns = 1 WHERE id = ?", (new.id,))
 
 
-def cleanse(conn: sqlite3.Connection) -> bool:
+def cleanse(directory: Path, wait_seconds: float) -> bool:
     """Leaves nothing of what was rewritten in free pages and in the write-ahead log. False: somebody is reading."""
+    # A connection without views: VACUUM makes every index again, and takes a view of the same name for its table.
+    conn = sqlite3.connect(directory / DATABASE_NAME, isolation_level=None, timeout=wait_seconds)
     try:
         conn.execute("VACUUM")
-        busy, _, _ = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
             return False
         raise
-    return not busy
+    finally:
+        conn.close()
