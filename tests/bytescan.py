@@ -19,7 +19,7 @@ def forms(word: str) -> Iterator[bytes]:
 
 
 def found(directory: Path, words: Iterable[str], vectors: Iterable[NDArray[np.float32]] = ()) -> list[tuple[str, str]]:
-    """(file, word) of each word that is in a file; ``vectors`` are looked for as the bytes of float32, 32 numbers of each."""
+    """(file, word) of each word that is in a file; ``vectors`` are looked for by the bytes of 32 numbers."""
     wanted = [(word, form) for word in words for form in forms(word)]
     for number, vector in enumerate(vectors):
         some = np.asarray(vector, dtype="<f4")

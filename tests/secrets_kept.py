@@ -86,6 +86,7 @@ def live(store: Path, **named: Any) -> dict[str, str]:
             memory.update_task(task.id, next_step="打电话给欧阳锋")
             memory.finish_task(outcome=f"{CONTENTS[0]} done")
             memory.restore(checkpoint=1)
+            memory.add_many([{"content": f"{CONTENTS[0]} {n} zyxquartz 又一次"} for n in range(20)])
             memory.checkpoint()
             memory.flush()
             ids = {"task": task.id, "fact": fact.id, "old": old.id, "gone": gone.id}

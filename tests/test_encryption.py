@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -185,8 +184,8 @@ CHANGES = {
     "a content": ("UPDATE revision SET content = {bit} WHERE node_id = :node", "content (version"),
     "metadata": ("UPDATE revision SET metadata = {bit_metadata} WHERE node_id = :node", "metadata (version"),
     "a content from another node": (
-        "UPDATE revision SET content = (SELECT content FROM revision WHERE node_id = :other), version = (SELECT version "
-        "FROM revision WHERE node_id = :other) WHERE id = (SELECT revision_id FROM node WHERE id = :node)",
+        "UPDATE revision SET content = (SELECT content FROM revision WHERE node_id = :other), "
+        "version = (SELECT version FROM revision WHERE node_id = :other) WHERE id = (SELECT revision_id FROM node WHERE id = :node)",
         "content (version",
     ),
     "an older content of the same node": (
@@ -194,7 +193,7 @@ CHANGES = {
         "WHERE id = (SELECT revision_id FROM node WHERE id = :old)",
         "content (version 2)",
     ),
-    "the metadata for the content": ("UPDATE revision SET content = metadata WHERE node_id = :node", "content (version"),
+    "metadata for the content": ("UPDATE revision SET content = metadata WHERE node_id = :node", "content (version"),
     "a plain content": ("UPDATE revision SET content = '假的 false', key_id = 0 WHERE node_id = :node", "not sealed"),
     "a label": ("UPDATE checkpoint SET label = {bit_label} WHERE label IS NOT NULL", "label"),
     "words of the log": (
@@ -206,10 +205,10 @@ CHANGES = {
 
 class TestDamage:
     @pytest.fixture
-    def numbers(self, store: Path, made: tuple[Path, dict[str, str], Remembering]) -> Iterator[dict[str, object]]:
+    def numbers(self, store: Path, made: tuple[Path, dict[str, str], Remembering]) -> dict[str, object]:
         ids = made[1]
         sql = "SELECT id FROM node WHERE uid = ?"
-        yield {
+        return {
             "node": rows(store, sql, ids["fact"])[0][0],
             "old": rows(store, sql, ids["old"])[0][0],
             "other": rows(store, sql, ids["gone"])[0][0],

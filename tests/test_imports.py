@@ -29,7 +29,8 @@ ROWS = (
     "duplicates", "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge",
     "tending", "locate", "filters", "rerank", "corrections", "summarize", "recall", "recover", "history", "restore",
     "consolidate", "records", "sealed_file", "files", "observe", "backup", "chores", "backup_restore", "verbs",
-    "weight_verbs", "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "encryption_verbs", "memory", "cli",
+    "weight_verbs", "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs",
+    "encryption_verbs", "memory", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}
