@@ -185,7 +185,8 @@ CHANGES = {
     "metadata": ("UPDATE revision SET metadata = {bit_metadata} WHERE node_id = :node", "metadata (version"),
     "a content from another node": (
         "UPDATE revision SET content = (SELECT content FROM revision WHERE node_id = :other), "
-        "version = (SELECT version FROM revision WHERE node_id = :other) WHERE id = (SELECT revision_id FROM node WHERE id = :node)",
+        "version = (SELECT version FROM revision WHERE node_id = :other) "
+        "WHERE id = (SELECT revision_id FROM node WHERE id = :node)",
         "content (version",
     ),
     "an older content of the same node": (
