@@ -231,7 +231,9 @@ def _wrong_parameter(item: Any) -> str:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return f"unknown parameter {name!r}{hint} Known: {', '.join(Policy.model_fields)}"
     message = item["msg"].removeprefix("Value error, ")
-    return f"{name}: {message} (given: {item.get('input')!r})" if name else message
+    if name in ("", "policy"):  # the message begins with the word
+        return f"{message} (given: {item.get('input')!r})" if name else message
+    return f"{name}: {message} (given: {item.get('input')!r})"
 
 
 class ForgettingConfig(Section):
@@ -283,6 +285,14 @@ class EncryptionConfig(Section):
     key: str | None = Field(default="env:HYBRIDMEM_KEY", pattern=r"^(env|file):.+$")
 
 
+class AuditConfig(Section):
+    enabled: bool = True
+    reads: bool = True
+    queries: Literal["hash", "plain", "none"] = "hash"
+    flush_seconds: float = Field(default=1.0, ge=0.0, le=3600.0)
+    retention_days: float | None = Field(default=None, gt=0.0, le=1_000_000.0)
+
+
 class Config(Section):
     store: StoreConfig = StoreConfig()
     encryption: EncryptionConfig = EncryptionConfig()
@@ -294,6 +304,7 @@ class Config(Section):
     checkpoint: CheckpointConfig = CheckpointConfig()
     forgetting: ForgettingConfig = ForgettingConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
+    audit: AuditConfig = AuditConfig()
 
 
 def load(
@@ -383,8 +394,7 @@ def _describe(item: Any) -> str:
         near = difflib.get_close_matches(key, keys() + sections, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return f"unknown key {key!r}{hint}"
-    message = item["msg"].removeprefix("Value error, ")
+    message, given = item["msg"].removeprefix("Value error, "), item.get("input")
     where = f"{key}: " if key else ""
-    given = item.get("input")
     shown = f" (given: {given!r})" if not isinstance(given, (dict, BaseModel)) else ""
     return f"{where}{message}{shown}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hybridmem import keys
+from hybridmem.audit import audited
 from hybridmem.config import EncryptionConfig
 from hybridmem.errors import EncryptionError
 from hybridmem.ports import KeyProvider
@@ -16,6 +17,7 @@ class EncryptionVerbs:
     def __init__(self, workspace: Workspace) -> None:
         self._encrypted = workspace.connections
 
+    @audited()
     def rotate_master_key(self, new: KeyProvider | bytes) -> int:
         """Wraps the data keys of all namespaces by another master key, in one transaction; contents are not touched.
 

@@ -85,6 +85,11 @@ ENCRYPTION_POINTS = {
     "reseal.before_finish": "all is sealed by the new keys, the old ones are destroyed, but not committed",
     "rotate.before_commit": "every data key is wrapped by the new master key, but not committed",
 }
+#: Likewise, of writing the audit trail.
+AUDIT_POINTS = {
+    "audit.after_row": "the entry of a call is written, the note of the newest entry is not; nothing is committed",
+    "audit.after_flush": "entries that waited are committed; that they do not wait any more is not known yet",
+}
 
 _armed: str | None = None
 _left = 0
@@ -100,7 +105,9 @@ def arm() -> None:
     if not name:
         _armed = None
         return
-    known = {**POINTS, **BACKUP_POINTS, **CONSOLIDATION_POINTS, **PURGE_POINTS, **ENCRYPTION_POINTS}
+    known = {
+        **POINTS, **BACKUP_POINTS, **CONSOLIDATION_POINTS, **PURGE_POINTS, **ENCRYPTION_POINTS, **AUDIT_POINTS,
+    }  # fmt: skip
     if name not in known:
         raise ConfigError(f"{VARIABLE}: there is no fault point {name!r}; there are {', '.join(known)}")
     if times and (not times.isdecimal() or int(times) < 1):

@@ -43,6 +43,7 @@ Call = Callable[[Memory, Own], Any]
 READS: dict[str, Call] = {
     "active_task": lambda m, own: m.active_task(),
     "ancestors": lambda m, own: m.ancestors(own.fact),
+    "audit": lambda m, own: m.audit(),
     "checkpoints": lambda m, own: m.checkpoints(),
     "children": lambda m, own: m.children(own.task),
     "context": lambda m, own: [
@@ -97,6 +98,8 @@ WRITES: dict[str, Call] = {
     "forget": lambda m, own: [m.forget(own.forgotten), m.forget(policy={"policy": "least_weight", "max_nodes": 0})],
     "purge_forgotten": lambda m, own: m.purge_forgotten(0),
     "restore": lambda m, own: m.restore(checkpoint=own.checkpoint),
+    "export_audit": lambda m, own: m.export_audit(own.folder / "audit.jsonl"),
+    "prune_audit": lambda m, own: m.prune_audit(0),
     "flush": lambda m, own: m.flush(),
     "repair": lambda m, own: m.repair(),
 }
@@ -169,7 +172,9 @@ def _rows(store: Path, condition: str) -> dict[str, list[Any]]:
     nodes = f"SELECT id FROM node WHERE namespace_id {condition}"
     tables = {
         "namespace": f"id {condition}",
-        **dict.fromkeys(("node", "operation", "checkpoint", "active"), f"namespace_id {condition}"),
+        **dict.fromkeys(
+            ("node", "operation", "checkpoint", "active", "audit", "audit_head"), f"namespace_id {condition}"
+        ),
         **dict.fromkeys(("revision", "task", "embedding"), f"node_id IN ({nodes})"),
         "lexical": f"rowid IN ({nodes})",
     }

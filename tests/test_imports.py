@@ -25,12 +25,12 @@ ROWS = (
     "errors", "types", "results", "changes", "consolidated", "findings", "ports", "faults", "config", "crypto", "keys",
     "endpoint", "scoring", "diversity", "policies", "text", "specifics", "importance", "speakers", "messages", "gate",
     "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs", "replacing", "uses",
-    "store", "index", "embed", "indexing", "doctor", "reembed", "reencrypt", "estimating", "write", "intake", "alike",
-    "duplicates", "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge",
-    "tending", "locate", "filters", "rerank", "corrections", "summarize", "recall", "recover", "history", "restore",
-    "consolidate", "records", "sealed_file", "files", "observe", "backup", "chores", "backup_restore", "verbs",
-    "weight_verbs", "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs",
-    "encryption_verbs", "memory", "cli",
+    "audit", "store", "index", "embed", "indexing", "doctor", "reembed", "reencrypt", "estimating", "write", "intake",
+    "alike", "duplicates", "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge",
+    "tending", "trail", "locate", "filters", "rerank", "corrections", "summarize", "recall", "recover", "history",
+    "restore", "consolidate", "records", "sealed_file", "files", "observe", "backup", "chores", "backup_restore",
+    "verbs", "weight_verbs", "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "encryption_verbs",
+    "audit_verbs", "memory", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}

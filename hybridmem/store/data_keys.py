@@ -66,7 +66,7 @@ class DataKey:
         the mark of what is purged."""
         if not content:
             return plain_key(content)
-        return f"hmac{self.id}:" + self._hash("content", content)[:16].hex()
+        return f"hmac{self.id}:" + self.hashed("content", content)[:16].hex()
 
     def token(self, term: str) -> str:
         """What stands for a term in the lexical index. No term looks like that."""
@@ -74,7 +74,7 @@ class DataKey:
         if found is None:
             if len(self.known) >= MOST_TOKENS:
                 self.known.clear()
-            found = "#" + base64.b32encode(self._hash("term", term)[:10]).decode("ascii").lower()
+            found = "#" + base64.b32encode(self.hashed("term", term)[:10]).decode("ascii").lower()
             self.known[term] = found
         return found
 
@@ -83,12 +83,13 @@ class DataKey:
         if not name:
             return name
         sealed = crypto.seal(
-            self.voices, name.encode("utf-8"), b"voice", self._hash("voice", name)[: crypto.NONCE_BYTES]
+            self.voices, name.encode("utf-8"), b"voice", self.hashed("voice", name)[: crypto.NONCE_BYTES]
         )
         return f"K{self.id}:" + base64.b64encode(sealed).decode("ascii")
 
-    def _hash(self, purpose: str, text: str) -> bytes:
-        return hmac.digest(self.hashes, f"{purpose}\0{text}".encode(), hashlib.sha256)
+    def hashed(self, purpose: str, text: str) -> bytes:
+        """A keyed hash, another one for each purpose."""
+        return hmac.digest(self.hashes, f"{purpose}\0{text}".encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
 class Keyring:

@@ -87,10 +87,8 @@ def revise(
     """Gives a node another content or metadata as a new revision; the old one stays. Returns the revision's id."""
     data_key = sealing.writing_to(tx, key.id)
     revision = sealing.add_revision(tx, data_key, key.id, key.version + 1, content, structured, dump(metadata))
-    tx.execute(
-        "UPDATE node SET revision_id = ?, content_key = ?, terms = ?, speaker = ? WHERE id = ?",
-        (revision, sealing.content_key(data_key, content), terms, sealing.voice(data_key, speaker), key.id),
-    )
+    values = (revision, sealing.content_key(data_key, content), terms, sealing.voice(data_key, speaker), key.id)
+    tx.execute("UPDATE node SET revision_id = ?, content_key = ?, terms = ?, speaker = ? WHERE id = ?", values)
     return revision
 
 
@@ -174,15 +172,17 @@ def find(tx: sqlite3.Connection, namespace: int, uid: str) -> Key | None:
     return Key(*row) if row else None
 
 
-def key(tx: sqlite3.Connection, namespace: int, uid: str, *, expected_version: int | None = None) -> Key:
-    """The key of a node.
+def key(
+    tx: sqlite3.Connection, namespace: int, uid: str, *, expected_version: int | None = None, field: str = "id"
+) -> Key:
+    """The key of a node; ``field`` is what the caller calls the id, for the message.
 
     :raises NotFound: there is no such node in this namespace.
     :raises Conflict: it is not at ``expected_version``.
     """
     found = find(tx, namespace, uid)
     if found is None:
-        raise NotFound(f"id: there is no node {uid!r} in this namespace")
+        raise NotFound(f"{field}: there is no node {uid!r} in this namespace")
     if expected_version is not None and found.version != expected_version:
         raise Conflict(
             f"{uid}: is at version {found.version}, not {expected_version}; read it again and repeat the change",
