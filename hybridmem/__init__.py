@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Conflict,
         EmbeddingMismatch,
         EmbeddingUnavailable,
+        EncryptionError,
         HybridMemError,
         IndexUnavailable,
         InvalidInput,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     )
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
+    from hybridmem.ports import KeyProvider
+    from hybridmem.reencrypt import ReencryptReport, encrypt
     from hybridmem.results import (
         Context,
         Dropped,
@@ -83,6 +86,7 @@ __all__ = [
     "DuplicateGroup",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "EncryptionError",
     "Finding",
     "HistoryEntry",
     "Hit",
@@ -91,6 +95,7 @@ __all__ = [
     "IndexUnavailable",
     "InvalidInput",
     "Kept",
+    "KeyProvider",
     "Lookalikes",
     "Memory",
     "Merged",
@@ -105,6 +110,7 @@ __all__ = [
     "Pruned",
     "PurgeReport",
     "ReembedReport",
+    "ReencryptReport",
     "Report",
     "RerankerUnavailable",
     "RestoreReport",
@@ -123,6 +129,7 @@ __all__ = [
     "Task",
     "TaskClaimed",
     "__version__",
+    "encrypt",
     "repair",
     "restore_backup",
     "verify",
@@ -132,6 +139,7 @@ __all__ = [
 _MODULES = (
     "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
     "hybridmem.findings", "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
+    "hybridmem.ports", "hybridmem.reencrypt",
 )  # fmt: skip
 
 
