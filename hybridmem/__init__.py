@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Conflict,
         EmbeddingMismatch,
         EmbeddingUnavailable,
+        EncryptionError,
         HybridMemError,
         IndexUnavailable,
         InvalidInput,
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     )
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
+    from hybridmem.ports import KeyProvider
     from hybridmem.principals import Grant, Principal, SharedSubtree
+    from hybridmem.reencrypt import ReencryptReport, encrypt
     from hybridmem.results import (
         Context,
         Dropped,
@@ -86,6 +89,7 @@ __all__ = [
     "DuplicateGroup",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "EncryptionError",
     "Finding",
     "Grant",
     "HistoryEntry",
@@ -95,6 +99,7 @@ __all__ = [
     "IndexUnavailable",
     "InvalidInput",
     "Kept",
+    "KeyProvider",
     "Lookalikes",
     "Memory",
     "Merged",
@@ -110,6 +115,7 @@ __all__ = [
     "Pruned",
     "PurgeReport",
     "ReembedReport",
+    "ReencryptReport",
     "Report",
     "RerankerUnavailable",
     "RestoreReport",
@@ -129,6 +135,7 @@ __all__ = [
     "Task",
     "TaskClaimed",
     "__version__",
+    "encrypt",
     "repair",
     "restore_backup",
     "verify",
@@ -137,8 +144,8 @@ __all__ = [
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
     "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
-    "hybridmem.findings", "hybridmem.config", "hybridmem.principals",
-    "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
+    "hybridmem.findings", "hybridmem.config", "hybridmem.principals", "hybridmem.memory", "hybridmem.backup_restore",
+    "hybridmem.doctor", "hybridmem.ports", "hybridmem.reencrypt",
 )  # fmt: skip
 
 

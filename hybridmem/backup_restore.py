@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hybridmem import faults
+from hybridmem import faults, keys
+from hybridmem.config import EncryptionConfig
 from hybridmem.errors import InvalidInput, StoreDamaged, StoreFull
 from hybridmem.index.projection import FILES as INDEX_FILES
 from hybridmem.index.projection import LOCK as INDEX_LOCK
-from hybridmem.ports import SystemClock
+from hybridmem.ports import KeyProvider, SystemClock
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
 from hybridmem.store import swap
@@ -27,7 +28,13 @@ WAIT_SECONDS = 1.0
 NO_STORE = (LOCK, INDEX_LOCK, CHECKPOINTS, ASIDE)
 
 
-def restore_backup(file: str | Path, directory: str | Path, *, replace: bool = False) -> RestoredBackup:
+def restore_backup(
+    file: str | Path,
+    directory: str | Path,
+    *,
+    replace: bool = False,
+    master_key: KeyProvider | bytes | None = None,
+) -> RestoredBackup:
     """Makes a store of a backup file, with everything that was in it: every namespace, the log, tasks and pointers.
 
     Nobody may have the store open. Chroma's index is built anew from the vectors in the backup, by whoever opens the
@@ -42,6 +49,9 @@ def restore_backup(file: str | Path, directory: str | Path, *, replace: bool = F
     :param directory: of the store; made with mode 0700 if missing.
     :param replace: the directory may have a store: its database, write-ahead log and index are moved into
         ``aside/<time>/`` there, from where a mistake can be undone by hand; ``checkpoints/`` stays.
+    :param master_key: of an encrypted backup, as for Memory.open(); None: the one in HYBRIDMEM_KEY. It must be the one
+        that the store had when the backup was made.
+    :raises EncryptionError: it is missing, or another one.
     :raises InvalidInput: there is a store and ``replace`` is False; or there is something else, which is never
         replaced; or the file is the database of an open store.
     :raises NotFound: there is no such file. StoreDamaged: it is damaged, or no backup. StoreTooNew: made by a later
@@ -49,6 +59,7 @@ def restore_backup(file: str | Path, directory: str | Path, *, replace: bool = F
     """
     source, target = Path(file), Path(directory)
     contents = stored.verify(source)
+    stored.unlock(source, keys.provider(EncryptionConfig(), master_key))
     _make(target)
     aside = swap.alone(target, WAIT_SECONDS, lambda: _replace(source, target, contents, replace))
     return RestoredBackup(

@@ -280,6 +280,11 @@ class ConsolidationConfig(Section):
         return self
 
 
+class EncryptionConfig(Section):
+    enabled: bool = False
+    key: str | None = Field(default="env:HYBRIDMEM_KEY", pattern=r"^(env|file):.+$")
+
+
 class AuditConfig(Section):
     enabled: bool = True
     reads: bool = True
@@ -290,6 +295,7 @@ class AuditConfig(Section):
 
 class Config(Section):
     store: StoreConfig = StoreConfig()
+    encryption: EncryptionConfig = EncryptionConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
     index: IndexConfig = IndexConfig()
     weights: WeightConfig = WeightConfig()
@@ -388,8 +394,7 @@ def _describe(item: Any) -> str:
         near = difflib.get_close_matches(key, keys() + sections, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return f"unknown key {key!r}{hint}"
-    message = item["msg"].removeprefix("Value error, ")
+    message, given = item["msg"].removeprefix("Value error, "), item.get("input")
     where = f"{key}: " if key else ""
-    given = item.get("input")
     shown = f" (given: {given!r})" if not isinstance(given, (dict, BaseModel)) else ""
     return f"{where}{message}{shown}"

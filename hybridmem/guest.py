@@ -7,6 +7,7 @@ so that the call after a revocation, or after the end of a grant, finds nothing,
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from hybridmem.principals import Principal, at_least
 from hybridmem.store import grants, tree
 from hybridmem.store.connect import Transaction
 from hybridmem.store.grants import Granted
-from hybridmem.store.rows import Key, Part, content_key, dump
+from hybridmem.store.rows import Key, Part, dump
 from hybridmem.store.workspace import Workspace, WriteTransaction
 from hybridmem.types import Namespace, Node
 from hybridmem.uses import Uses
@@ -135,7 +136,9 @@ def tops(given: Sequence[Granted]) -> list[Granted]:
 def label(workspace: Workspace) -> str:
     """What the owner's log calls a guest: ``agent:acme/li-si:bot``; no longer than the name of an agent may be."""
     said = str(Principal.agent(workspace.namespace, workspace.agent))
-    return said if len(said) <= MAX_NAME else f"{said[: MAX_NAME - 50]}…{content_key(said)}"
+    return (
+        said if len(said) <= MAX_NAME else f"{said[: MAX_NAME - 50]}…{hashlib.sha256(said.encode()).hexdigest()[:40]}"
+    )
 
 
 class Guest(Workspace):

@@ -8,20 +8,30 @@ from types import TracebackType
 from typing import Any
 
 from hybridmem import config as configuration
-from hybridmem import faults, files, inputs, observe
+from hybridmem import faults, files, inputs, keys, observe
 from hybridmem.audit import audited
 from hybridmem.audit_verbs import AuditVerbs
 from hybridmem.chores import Chores
 from hybridmem.config import Config
 from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
+from hybridmem.encryption_verbs import EncryptionVerbs
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.forget_verbs import ForgetVerbs
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.intake_verbs import IntakeVerbs
-from hybridmem.ports import Clock, Embedder, Extractor, ImportanceEstimator, Reranker, Summarizer, SystemClock
+from hybridmem.ports import (
+    Clock,
+    Embedder,
+    Extractor,
+    ImportanceEstimator,
+    KeyProvider,
+    Reranker,
+    Summarizer,
+    SystemClock,
+)
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
@@ -41,7 +51,8 @@ EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 @with_doors
 class Memory(
-    TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, AuditVerbs, ShareVerbs,
+    TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, AuditVerbs, EncryptionVerbs,
+    ShareVerbs,
 ):  # fmt: skip
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
@@ -70,6 +81,7 @@ class Memory(
         RecoveryVerbs.__init__(self, workspace, indexer)
         AuditVerbs.__init__(self, workspace)
         SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
+        EncryptionVerbs.__init__(self, workspace)
         indexer.chore = Chores(workspace, self._tending, self._backups, self._audit).run
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
@@ -91,6 +103,7 @@ class Memory(
         summarizer: Summarizer | None = None,
         clock: Clock | None = None,
         create: bool = True,
+        master_key: KeyProvider | bytes | None = None,
     ) -> Memory:
         """Opens a store, or creates it. Cheap: loads neither the model nor Chroma.
 
@@ -110,6 +123,10 @@ class Memory(
             consolidation.summarizer.
         :param clock: where the time comes from; None: the machine's clock.
         :param create: False: make neither the store nor the namespace, for programs that only read.
+        :param master_key: of an encrypted store: 32 bytes, or a KeyProvider that has it elsewhere; it wins over
+            encryption.key. A new store is made encrypted with it, and one that is not encrypted is refused.
+        :raises EncryptionError: the store is encrypted and the master key is missing or another one, or it is not
+            encrypted and should be; nothing has changed.
         :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
         :raises InvalidInput: a bad namespace or agent, or the path is a file.
         :raises ConfigError: the configuration is wrong; the message names the file, the key and the nearest key.
@@ -132,11 +149,14 @@ class Memory(
             raise InvalidInput("summarizer: must have summarize(); see ports.Summarizer")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
+        provider = keys.provider(settings.encryption, master_key)
         connections = Connections(
             Path(path),
             durability=settings.store.durability,
             busy_timeout=settings.store.busy_timeout_seconds,
             create=create,
+            keys=provider,
+            encrypt=settings.encryption.enabled or master_key is not None,
         )
         try:
             workspace = Workspace(connections, names, who, settings, clock or SystemClock(), create=create)
@@ -253,13 +273,15 @@ class Memory(
     # Files
 
     @audited(keep=("format",))
-    def export(self, file: str | Path, *, format: str = "jsonl") -> int:
+    def export(self, file: str | Path, *, format: str = "jsonl", plain: bool = False) -> int:
         """Writes all memories of this namespace to a file, whole or not at all; returns how many.
 
         :param format: ``"jsonl"`` (every memory with all its fields, and the active pointers; not the log, old
             revisions or checkpoints) or ``"tree"`` (the plain tree JSON of simple implementations).
+        :param plain: False: the file of an encrypted store is sealed, line by line, by its master key; import_() opens
+            it again. True: anybody can read it.
         """
-        return files.export(self._workspace, Path(file), format)
+        return files.export(self._workspace, Path(file), format, plain=plain)
 
     @audited("parent", keep=("format",))
     def import_(self, file: str | Path, *, format: str = "auto", parent: Parent = "task") -> ImportReport:

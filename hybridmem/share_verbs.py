@@ -134,7 +134,9 @@ class ShareVerbs:
                 found = self._resolver.place(tx, id) if isinstance(id, str) and id not in PARENT_WORDS else None
                 place = place or found
                 if place is not None and (found is None or found.namespace != place.namespace):
-                    raise InvalidInput("parent: a batch that names a shared memory must name one for every item")
+                    raise InvalidInput(
+                        "parent: a batch that names a shared memory must name one for every item"
+                    ) from None
         if place is None:
             return None
         if not at_least(place.rights, need):
@@ -142,7 +144,7 @@ class ShareVerbs:
             raise AccessDenied(
                 f"{argument}: {place.key.uid!r} is shared with this namespace by {who} for {place.rights}; "
                 f"{name} needs {need}, which {who} can give with share()"
-            )
+            ) from None
         _refuse_odd(name, given)
         workspace: Workspace = self._workspace  # type: ignore[attr-defined]
         guest = Guest(workspace, self._resolver, place.namespace, place.owner, need)
@@ -292,11 +294,10 @@ def _opened(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
                 given[argument] = list(itertools.islice(given[argument], most))
         try:
             return own(*bound.args, **bound.kwargs)
-        except NotFound as error:
-            refused = error
-        through = self._through(name, given)
-        if through is None:
-            raise refused
+        except NotFound:  # not kept: with its traceback it would keep the handle
+            through = self._through(name, given)
+            if through is None:
+                raise
         return through(*bound.args[1:], **bound.kwargs)
 
     @functools.wraps(own)
@@ -305,18 +306,11 @@ def _opened(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         nodes = iter(own(self, *args, **kwargs))
         try:
             first = [next(nodes)]
-        except StopIteration:
-            return
-        except NotFound as error:
-            refused: NotFound | None = error
-        else:
-            refused = None
-        if refused is None:
-            yield from itertools.chain(first, nodes)
-            return
-        through = self._through(name, given)
-        if through is None:
-            raise refused
-        yield from through(*args, **kwargs)
+        except NotFound:
+            through = self._through(name, given)
+            if through is None:
+                raise
+            nodes, first = iter(through(*args, **kwargs)), []
+        yield from itertools.chain(first, nodes)
 
     return pages if name == "walk" else verb

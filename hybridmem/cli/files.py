@@ -56,12 +56,15 @@ def export(
     options: Options,
     file: File,
     format: Annotated[str, typer.Option("--format", help="jsonl (every field) or tree (plain tree JSON).")] = "jsonl",
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Readable by anybody, also of an encrypted store; else that is sealed.")
+    ] = False,
 ) -> Reply:
     """Write all memories of the namespace to a file, whole or not at all."""
     if file == "-":
         raise InvalidInput("file: an export goes to a file, whole or not at all; name one, and print it with cat")
     with options.open() as memory:
-        nodes = memory.export(file, format=format)
+        nodes = memory.export(file, format=format, plain=plain)
     data = {"file": file, "format": format, "nodes": nodes}
     return Reply(data, lambda screen: screen.print(f"exported {nodes} memories to {one_line(file)}", soft_wrap=True))
 
