@@ -10,13 +10,17 @@ from pathlib import Path
 
 from hybridmem import faults
 from hybridmem.errors import InvalidInput, StoreDamaged, StoreFull
+from hybridmem.index.projection import CLEAN as INDEX_CLEAN
 from hybridmem.index.projection import FILES as INDEX_FILES
+from hybridmem.index.projection import FILLING as INDEX_FILLING
 from hybridmem.index.projection import LOCK as INDEX_LOCK
 from hybridmem.ports import SystemClock
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
 from hybridmem.store import swap
+from hybridmem.store.carried import carry
 from hybridmem.store.directory import ASIDE, CHECKPOINTS, DATABASE_NAME, LOCK, RESTORED
+from hybridmem.store.receipts import GENERATION
 from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import is_running
 from hybridmem.types import RestoredBackup
@@ -77,12 +81,20 @@ def _replace(source: Path, target: Path, contents: stored.Contents, replace: boo
 
 def _stage(source: Path, target: Path, contents: stored.Contents) -> None:
     def write(path: Path) -> None:
-        stored.prepare(source, path, is_running, unset=INDEX_FILES, at=to_micros(SystemClock().now()))
+        copied = stored.prepare(
+            source,
+            path,
+            is_running,
+            unset=(INDEX_FILES, INDEX_FILLING, INDEX_CLEAN, GENERATION),
+            at=to_micros(SystemClock().now()),
+            carry=lambda made: carry(target, made),
+        )
+        if not copied.holds_what(contents.facts):
+            raise StoreDamaged(f"{source}: changed while it was read; nothing was restored")
         faults.point("backup_restore.after_copy")
 
     def check(path: Path, _: None) -> None:
-        if not stored.verify(path).facts.holds_what(contents.facts):
-            raise StoreDamaged(f"{source}: changed while it was read; nothing was restored")
+        stored.verify(path)
         faults.point("backup_restore.before_decision")
 
     replace_file(target / RESTORED, write, check=check)
@@ -111,4 +123,5 @@ def _must_be_free(directory: Path, replace: bool) -> None:
 
 def _is_done(directory: Path, contents: stored.Contents) -> bool:
     """After finishing what was cut off: whether that was the restoring of this very backup."""
-    return stored.verify(directory / DATABASE_NAME).facts.holds_what(contents.facts)
+    stored.verify(directory / DATABASE_NAME)
+    return stored.is_copy_of(directory / DATABASE_NAME, contents)

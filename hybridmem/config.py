@@ -27,6 +27,7 @@ class Section(BaseModel):
 class StoreConfig(Section):
     durability: Literal["full", "process"] = "full"
     busy_timeout_seconds: float = Field(default=5.0, ge=0.0, le=3600.0)
+    secure_delete: bool = True
 
 
 class EmbeddingConfig(Section):
@@ -278,6 +279,11 @@ class ConsolidationConfig(Section):
         return self
 
 
+class ErasureConfig(Section):
+    summaries: Literal["remake", "flag"] = "remake"
+    wait_seconds: float = Field(default=10.0, ge=0.0, le=3600.0)
+
+
 class Config(Section):
     store: StoreConfig = StoreConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
@@ -288,6 +294,7 @@ class Config(Section):
     checkpoint: CheckpointConfig = CheckpointConfig()
     forgetting: ForgettingConfig = ForgettingConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
+    erasure: ErasureConfig = ErasureConfig()
 
 
 def load(

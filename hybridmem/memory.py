@@ -13,6 +13,7 @@ from hybridmem.chores import Chores
 from hybridmem.config import Config
 from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
+from hybridmem.erase_verbs import EraseVerbs
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.forget_verbs import ForgetVerbs
@@ -36,7 +37,7 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs):
+class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, EraseVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -63,7 +64,8 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         ForgetVerbs.__init__(self, workspace)
         RecoveryVerbs.__init__(self, workspace, indexer)
         SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
-        indexer.chore = Chores(workspace, self._tending, self._backups).run
+        EraseVerbs.__init__(self, workspace, indexer, self._writer, self._summarizer)
+        indexer.chore = Chores(workspace, self._tending, self._backups, self._cleansing).run
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         self._closed = False
@@ -129,6 +131,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             durability=settings.store.durability,
             busy_timeout=settings.store.busy_timeout_seconds,
             create=create,
+            secure_delete=settings.store.secure_delete,
         )
         try:
             workspace = Workspace(connections, names, who, settings, clock or SystemClock(), create=create)

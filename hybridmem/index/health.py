@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import struct
 import subprocess
@@ -125,6 +126,23 @@ def move_aside(directory: Path) -> Path:
         if not os.path.lexists(target):
             return directory.rename(target)
         number += 1
+
+
+def remove_aside(directory: Path) -> int:
+    """Removes the damaged indexes that were moved aside, and one that was being made; returns how many.
+
+    :raises OSError: one cannot be removed.
+    """
+    found = aside(directory)
+    for one in found:
+        shutil.rmtree(one)
+    return len(found)
+
+
+def aside(directory: Path) -> list[Path]:
+    """What was moved aside of an index, and one that was being made beside it."""
+    names = (f"{directory.name}{DAMAGED}*", f"{directory.name}.new")
+    return sorted(path for name in names for path in directory.parent.glob(name))
 
 
 def check_structure(directory: Path, database: Path | None = None) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from hybridmem.types import Namespace
 
 #: Setting of a backup file: its Record.
 RECORD = "backup"
+#: Setting of a restored database: the digest of what the backup held.
+RESTORED_FROM = "restored_from"
 #: Pages copied between two looks at who wants to stop it; 8 MB. No slower than all at once.
 PAGES = 2000
 
@@ -104,9 +106,9 @@ def copy(connections: Connections, target: Path, record: Record, progress: Progr
         with translated(connections.directory, 0.0):
             source.execute("BEGIN")
             found = facts(source)
-        with translated(target.parent, 0.0), closing(_scratch(target)) as made:
+        with translated(target.parent, 0.0), closing(scratch(target)) as made:
             source.backup(made, pages=PAGES, progress=_told(progress))
-            _single_file(made)
+            single_file(made)
             points.set_setting(made, RECORD, asdict(record))
     return found
 
@@ -117,7 +119,7 @@ def look(file: Path) -> Contents:
     :raises NotFound: there is no such file. InvalidInput: it is no file, or a database that somebody has open.
     :raises StoreDamaged: it is no backup, or so damaged that this is seen. StoreTooNew: made by a later version.
     """
-    with _reading(file) as conn:
+    with reading(file) as conn:
         return _contents(conn, file, count=False)
 
 
@@ -127,7 +129,7 @@ def verify(file: Path, expected: Facts | None = None) -> Contents:
 
     :raises StoreDamaged: something is wrong; says what. Else as :func:`look`.
     """
-    with _reading(file) as conn:
+    with reading(file) as conn:
         found = _contents(conn, file, count=True)
         wrong = [row[0] for row in conn.execute("PRAGMA integrity_check(3)").fetchall() if row[0] != "ok"]
         if wrong:
@@ -144,7 +146,15 @@ def verify(file: Path, expected: Facts | None = None) -> Contents:
         return found
 
 
-def prepare(file: Path, target: Path, is_running: Callable[[str], bool], *, unset: str, at: int) -> None:
+def prepare(
+    file: Path,
+    target: Path,
+    is_running: Callable[[str], bool],
+    *,
+    unset: Sequence[str],
+    at: int,
+    carry: Callable[[sqlite3.Connection], None],
+) -> Facts:
     """Copies a backup file into an empty one, and makes that ready to be a store.
 
     No vector index belongs to it, so every node is queued for one. A run that had not ended when the backup was made,
@@ -152,16 +162,19 @@ def prepare(file: Path, target: Path, is_running: Callable[[str], bool], *, unse
     unfinished: what it did after the backup is not here. The tokens of claims go on from the time in microseconds:
     higher than any that was given out after the backup, which may still be shown to somebody.
 
-    :param is_running: whether a process, as a session names it, is alive. :param unset: a setting to forget.
+    :param is_running: whether a process, as a session names it, is alive. :param unset: settings to forget.
     :param at: the time in microseconds since 1970 UTC.
+    :param carry: takes over what does not go back in time, see hybridmem.store.carried.
+    :return: what was copied, before anything was carried over.
     """
-    with _reading(file) as source, translated(target.parent, 0.0), closing(_scratch(target)) as made:
+    with reading(file) as source, translated(target.parent, 0.0), closing(scratch(target)) as made:
         source.backup(made, pages=PAGES)
         record = points.setting(made, RECORD)
-        _single_file(made)
+        single_file(made)
         made.execute("BEGIN")
         outbox.requeue_all(made)
-        made.execute("DELETE FROM setting WHERE key IN (?, ?)", (RECORD, unset))
+        for key in (RECORD, *unset):
+            points.drop_setting(made, key)
         left = made.execute("SELECT id, process, opened_at FROM session WHERE closed_at IS NULL").fetchall()
         for session, process, opened in left:
             if is_running(process):
@@ -171,11 +184,27 @@ def prepare(file: Path, target: Path, is_running: Callable[[str], bool], *, unse
         made.execute(
             "INSERT INTO sqlite_sequence (name, seq) VALUES ('claim', ?)", (max(at, given[0] if given else 0),)
         )
+        found = facts(made)
+        points.set_setting(made, RESTORED_FROM, _digest(found))
         made.execute("COMMIT")
+        carry(made)
+    return found
+
+
+def is_copy_of(file: Path, contents: Contents) -> bool:
+    """Whether a database was restored from a backup with these contents."""
+    with reading(file) as conn:
+        _contents(conn, file, count=False)
+        return bool(points.setting(conn, RESTORED_FROM) == _digest(contents.facts))
+
+
+def _digest(found: Facts) -> str:
+    """The outbox is another in a restored store."""
+    return log.digest(repr((sorted(found.namespaces.items()), sorted({**found.rows, "outbox": 0}.items()))))
 
 
 @contextlib.contextmanager
-def _reading(file: Path) -> Iterator[sqlite3.Connection]:
+def reading(file: Path) -> Iterator[sqlite3.Connection]:
     """A backup file, opened as one that nobody writes: SQLite makes no other file beside it, and locks nothing."""
     if not file.exists():
         raise NotFound(f"{file}: there is no such file")
@@ -207,7 +236,7 @@ def _contents(conn: sqlite3.Connection, file: Path, *, count: bool) -> Contents:
     return Contents(Record(**record) if record else None, facts(conn, count=count))
 
 
-def _scratch(file: Path) -> sqlite3.Connection:
+def scratch(file: Path) -> sqlite3.Connection:
     """A file that is thrown away if anything goes wrong, so SQLite need not protect it."""
     conn = sqlite3.connect(file, isolation_level=None)
     conn.execute("PRAGMA synchronous = OFF")
@@ -215,7 +244,7 @@ def _scratch(file: Path) -> sqlite3.Connection:
     return conn
 
 
-def _single_file(conn: sqlite3.Connection) -> None:
+def single_file(conn: sqlite3.Connection) -> None:
     """After the copying: takes the mark of a write-ahead log out of the file, and leaves no other file beside it."""
     conn.execute("PRAGMA journal_mode = DELETE")
     conn.execute("PRAGMA journal_mode = OFF")

@@ -56,11 +56,19 @@ class Connections:
     :param durability: ``full`` survives power loss, ``process`` the death of the process (``synchronous=NORMAL``).
     :param busy_timeout: seconds to wait for another writer.
     :param create: False: raise NotFound if there is no store.
+    :param secure_delete: overwrite what is deleted with zeros.
     """
 
     def __init__(
-        self, directory: Path, *, durability: str = "full", busy_timeout: float = 5.0, create: bool = True
+        self,
+        directory: Path,
+        *,
+        durability: str = "full",
+        busy_timeout: float = 5.0,
+        create: bool = True,
+        secure_delete: bool = True,
     ) -> None:
+        self._secure_delete = secure_delete
         self.directory = directory
         self.database = directory / DATABASE_NAME
         self._durability = durability
@@ -158,7 +166,7 @@ class Connections:
             )
             try:
                 conn.execute("PRAGMA foreign_keys = ON")
-                conn.execute("PRAGMA secure_delete = ON")
+                conn.execute(f"PRAGMA secure_delete = {'ON' if self._secure_delete else 'OFF'}")
                 conn.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
             except BaseException:
                 conn.close()

@@ -13,7 +13,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 migrations = Migrations("hybridmem")
 
@@ -50,6 +50,13 @@ def m004_places(db: sqlite_utils.Database) -> None:
 def m005_replaced(db: sqlite_utils.Database) -> None:
     """Which memory stands for another one now: what superseded it, what it was merged into, or its summary."""
     for statement in _REPLACED:
+        db.execute(statement)
+
+
+@migrations()
+def m006_erasure(db: sqlite_utils.Database) -> None:
+    """What has been erased, so that nothing brings it back, and the receipts of it."""
+    for statement in _ERASURE:
         db.execute(statement)
 
 
@@ -227,4 +234,23 @@ _NEXT_MODEL = (
 _REPLACED = (
     "ALTER TABLE node ADD COLUMN replaced_by TEXT NOT NULL DEFAULT ''",  # the uid of a node; '': none
     "CREATE INDEX node_replaced ON node (namespace_id, replaced_by) WHERE replaced_by != ''",
+)
+
+_ERASURE = (
+    """CREATE TABLE tombstone (
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        uid_hash TEXT NOT NULL,                -- of the public id, see hybridmem.store.tombstones
+        at INTEGER NOT NULL,
+        reason TEXT NOT NULL,                  -- 'erased'
+        PRIMARY KEY (namespace_id, uid_hash)
+    ) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX tombstone_hash ON tombstone (uid_hash)",
+    """CREATE TABLE erasure (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER REFERENCES namespace(id), -- NULL: of a user, across namespaces
+        at INTEGER NOT NULL,
+        complete INTEGER NOT NULL CHECK (complete IN (0, 1)), -- 0: files may still hold what was erased
+        receipt TEXT NOT NULL                  -- JSON, without contents
+    ) STRICT""",
+    "CREATE INDEX erasure_left ON erasure (id) WHERE complete = 0",
 )

@@ -69,8 +69,16 @@ class Workspace:
         return _Write(self)
 
     def read(self) -> Transaction:
-        """One state of the store."""
-        return self.connections.read()
+        """One state of the store.
+
+        :raises NotFound: the namespace has been erased, by whatever process.
+        """
+        return _Read(self)
+
+    def check_there(self, tx: sqlite3.Connection) -> None:
+        """:raises NotFound: the namespace has been erased since this handle was opened."""
+        if not points.is_there(tx, self.id):
+            raise NotFound("namespace: it has been erased since this handle was opened; open it again for an empty one")
 
     def record(self, tx: sqlite3.Connection, kind: str, node_uid: str | None, payload: dict[str, object]) -> int:
         """Logs an operation of this agent."""
@@ -194,6 +202,19 @@ class Workspace:
             return made
 
 
+class _Read(Transaction):
+    """Of :meth:`Workspace.read`."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace.connections, writing=False)
+        self._workspace = workspace
+
+    def _begin(self, caller: FrameType) -> sqlite3.Connection:
+        tx = super()._begin(caller)
+        self._workspace.check_there(tx)
+        return tx
+
+
 class _Write(Transaction):
     """Of :meth:`Workspace.write`."""
 
@@ -206,6 +227,7 @@ class _Write(Transaction):
 
     def _begin(self, caller: FrameType) -> sqlite3.Connection:
         tx, workspace = super()._begin(caller), self._workspace
+        workspace.check_there(tx)
         self._stops_time = True
         workspace.writing.moment = to_micros(workspace.clock.now())
         if workspace.session is None:
