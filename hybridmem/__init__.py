@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from hybridmem.config import Config, Policy
     from hybridmem.consolidated import Consolidated, ConsolidationReport
     from hybridmem.doctor import repair, verify
+    from hybridmem.erase_check import verify_erasure
+    from hybridmem.erase_user import erase_user, export_user
+    from hybridmem.erased import ErasureCheck, ErasureReceipt
     from hybridmem.errors import (
         ConfigError,
         Conflict,
@@ -79,6 +82,8 @@ __all__ = [
     "DuplicateGroup",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "ErasureCheck",
+    "ErasureReceipt",
     "Finding",
     "HistoryEntry",
     "Hit",
@@ -119,15 +124,19 @@ __all__ = [
     "Task",
     "TaskClaimed",
     "__version__",
+    "erase_user",
+    "export_user",
     "repair",
     "restore_backup",
     "verify",
+    "verify_erasure",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
     "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
-    "hybridmem.findings", "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
+    "hybridmem.erased", "hybridmem.findings", "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore",
+    "hybridmem.doctor", "hybridmem.erase_user", "hybridmem.erase_check",
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy
 from hybridmem.index.chroma_import import version as chroma_version
 from hybridmem.ports import Passage, Summarizer
 from hybridmem.store import erasing, receipts, tree
+from hybridmem.store.connect import Connections
 from hybridmem.store.erasing import By
 from hybridmem.store.rows import Key, dump, from_micros
 from hybridmem.store.states import Member
@@ -63,19 +64,19 @@ class Erasing:
     """The verb of one workspace; see :class:`hybridmem.Memory` for what it promises."""
 
     def __init__(
-        self, workspace: Workspace, writer: Writer, make: Callable[[], Summarizer], cleansing: Cleansing
+        self, workspace: Workspace, writer: Writer, make: Callable[[], Summarizer], receipts: Receipts
     ) -> None:
         """:param make: gives the summariser; called when one is needed first."""
         self._workspace = workspace
         self._writer = writer
         self._make = make
-        self.cleansing = cleansing
+        self._receipts = receipts
 
     def erase(self, id: str, *, subtree: bool, dry_run: bool, progress: Progress | None = None) -> ErasureReceipt:
         subtree, dry_run = inputs.flag("subtree", subtree), inputs.flag("dry_run", dry_run)
         scope = "subtree" if subtree else "node"
         gone, row = self.memories(lambda tx: self._chosen(tx, id, subtree), scope, dry_run=dry_run)
-        return self.receipt(scope, gone, row, progress)
+        return self._receipts.finish(scope, gone, row, progress)
 
     def namespace(self, *, everything: bool, dry_run: bool, progress: Progress | None = None) -> ErasureReceipt:
         dry_run = inputs.flag("dry_run", dry_run)
@@ -85,7 +86,7 @@ class Erasing:
                 "(--everything); to erase one memory, name its id"
             )
         gone, row = self.whole("namespace", dry_run=dry_run)
-        return self.receipt("namespace", gone, row, progress)
+        return self._receipts.finish("namespace", gone, row, progress)
 
     # The rows
 
@@ -114,7 +115,7 @@ class Erasing:
                         raise _Undone
                     self._workspace.checkpoint_if_due(tx)
                     if scope is not None:
-                        row = self._begin(tx, scope, gone, self._workspace.id)
+                        row = self._receipts.begin(tx, scope, gone, self._workspace.id)
             except _Undone:
                 pass
             if gone is not None:
@@ -132,17 +133,12 @@ class Erasing:
                 if dry_run:
                     raise _Undone
                 if scope is not None:
-                    row = self._begin(tx, scope, gone, workspace.id)
+                    row = self._receipts.begin(tx, scope, gone, workspace.id)
         except _Undone:
             pass
         if not dry_run:
             workspace.session = None
         return gone, row
-
-    def begin(self, scope: str, gone: Gone) -> int:
-        """The receipt of an erasure in several namespaces."""
-        with self._workspace.connections.write() as tx:
-            return self._begin(tx, scope, gone, None)
 
     def _chosen(self, tx: sqlite3.Connection, id: str, subtree: bool) -> list[str]:
         key = tree.key(tx, self._workspace.id, id)
@@ -193,8 +189,10 @@ class Erasing:
                 erasing.bring_back(tx, by, left, one.uid)
                 gone.summaries["undone"] += 1
         nodes = erasing.members(tx, going, workspace.id)
+        gone.counts["moved"] = erasing.lift(tx, by, nodes)
+        nodes = erasing.members(tx, going, workspace.id)
         gone.uids = [one.uid for one in nodes]
-        gone.counts = erasing.take(tx, by, nodes)
+        gone.counts += erasing.take(tx, by, nodes)
         return gone
 
     # Summaries
@@ -245,11 +243,20 @@ class Erasing:
         return self._writer.insert(tx, draft, tree.by_id(tx, parent))
 
     def _flag(self, tx: sqlite3.Connection, one: Member) -> None:
-        self._writer.annotate(tx, tree.by_id(tx, one.id), {QUOTES: True})
+        key = tree.by_id(tx, one.id)
+        self._writer.changed(tx, key, "update", {"revision": self._writer.revise(tx, key, None, {QUOTES: True})})
 
-    # The receipt
 
-    def receipt(self, scope: str, gone: Gone, row: int | None, progress: Progress | None = None) -> ErasureReceipt:
+class Receipts:
+    """The receipts of a store, and the files that have to be cleaned before one is complete."""
+
+    def __init__(self, connections: Connections, cleansing: Cleansing, now: Callable[[], int]) -> None:
+        """:param now: the time in microseconds since 1970 UTC."""
+        self._connections = connections
+        self._cleansing = cleansing
+        self._now = now
+
+    def finish(self, scope: str, gone: Gone, row: int | None, progress: Progress | None = None) -> ErasureReceipt:
         """Cleans the files and gives the receipt; without a row (a dry run) it only counts the files."""
         if row is None:
             made = self._made(scope, gone, secrets.token_hex(16), dry_run=True)
@@ -257,28 +264,29 @@ class Erasing:
         faults.point("erase.after_rows")
         done: list[ErasureReceipt] = []
         try:
-            done = self.cleansing.finish(progress)
+            done = self._cleansing.finish(progress)
         except HybridMemError as error:  # the rows are gone, and whoever comes next goes on from there
             logger.warning("an erasure is not complete yet: %s", error)
-            with self._workspace.connections.read() as tx:
+            with self._connections.read() as tx:
                 found = ErasureReceipt.from_dict(receipts.incomplete(tx)[row])
             return _with_left(found, str(error))
-        with self._workspace.connections.read() as tx:
+        with self._connections.read() as tx:
             found = ErasureReceipt.from_dict(receipts.one(tx, row))
         return next((one for one in done if one.salt == found.salt), found)
 
-    def _begin(self, tx: sqlite3.Connection, scope: str, gone: Gone, namespace: int | None) -> int:
+    def begin(self, tx: sqlite3.Connection, scope: str, gone: Gone, namespace: int | None) -> int:
+        """Notes in the transaction that erases the rows what is to be done then; returns the row of the receipt."""
         made = self._made(scope, gone, secrets.token_hex(16), dry_run=False)
-        return receipts.begin(tx, namespace, self._workspace.now(), made.sealed().to_dict())
+        return receipts.begin(tx, namespace, self._now(), made.sealed().to_dict())
 
     def _made(self, scope: str, gone: Gone, salt: str, *, dry_run: bool) -> ErasureReceipt:
         counts = Counter(gone.counts)
-        files = self.cleansing.inventory()
+        files = self._cleansing.inventory()
         if not dry_run:  # counted when it is done
             files = dict.fromkeys(files, 0)
         return ErasureReceipt(
             scope=scope,
-            at=from_micros(self._workspace.now()).isoformat(),
+            at=from_micros(self._now()).isoformat(),
             salt=salt,
             ids=tuple(sorted(hash_with(salt, uid) for uid in gone.uids)),
             namespaces=tuple(sorted(hash_with(salt, names) for names in gone.spaces)),

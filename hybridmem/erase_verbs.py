@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hybridmem.cleanse import Cleansing, Progress
-from hybridmem.erase import Erasing
+from hybridmem.erase import Erasing, Receipts
 from hybridmem.erased import ErasureReceipt
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Summarizer
@@ -25,7 +25,8 @@ class EraseVerbs:
         self, workspace: Workspace, indexer: Indexer, writer: Writer, summarizer: Callable[[], Summarizer]
     ) -> None:
         self._cleansing = Cleansing(workspace.connections, indexer, workspace.config.erasure, workspace.now)
-        self._erasing = Erasing(workspace, writer, summarizer, self._cleansing)
+        told = Receipts(workspace.connections, self._cleansing, workspace.now)
+        self._erasing = Erasing(workspace, writer, summarizer, told)
 
     def erase(
         self, id: str, *, subtree: bool = False, dry_run: bool = False, progress: Progress | None = None

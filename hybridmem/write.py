@@ -110,7 +110,7 @@ class Writer:
                 raise InvalidInput("type: a task stays a task; finish it or move its children instead")
             payload: dict[str, Any] = dict(columns)
             if text is not None or metadata is not None:
-                payload["revision"] = self._revise(tx, key, text, changes)
+                payload["revision"] = self.revise(tx, key, text, changes)
             self.changed(tx, key, "update", payload, **columns)
             return tree.node(tx, key)
 
@@ -240,9 +240,6 @@ class Writer:
         self._workspace.record(tx, kind, key.uid, {"version": key.version + 1, **payload})
         self._workspace.checkpoint_if_due(tx)
 
-    def annotate(self, tx: sqlite3.Connection, key: Key, metadata: Mapping[str, Any]) -> None:
-        self.changed(tx, key, "update", {"revision": self._revise(tx, key, None, dict(metadata))})
-
     def key(self, tx: sqlite3.Connection, id: str, expected_version: int | None = None) -> Key:
         """The key of a node that is to be changed.
 
@@ -296,7 +293,7 @@ class Writer:
 
     def rename(self, tx: sqlite3.Connection, key: Key, content: str) -> int:
         """Gives a task another title; returns the revision's id."""
-        return self._revise(tx, key, inputs.content(content), {})
+        return self.revise(tx, key, inputs.content(content), {})
 
     def _draft(self, position: int, item: Mapping[str, Any]) -> Draft:
         if not isinstance(item, Mapping) or "content" not in item:
@@ -346,7 +343,7 @@ class Writer:
         task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
         return self._workspace.point(tx, tree.by_id(tx, task_id) if task_id else None, key)
 
-    def _revise(self, tx: sqlite3.Connection, key: Key, text: tuple[str, bool] | None, changes: dict[str, Any]) -> int:
+    def revise(self, tx: sqlite3.Connection, key: Key, text: tuple[str, bool] | None, changes: dict[str, Any]) -> int:
         """A new revision with the given content and the merged metadata; whatever is not given stays."""
         node = tree.node(tx, key)
         content, structured = text if text is not None else (node.content, node.structured)

@@ -27,7 +27,7 @@ from hybridmem.ports import Clock, Embedder, Reranker, Summarizer
 #: Every table whose rows are the state of a store; ``lexical`` is the index of the terms.
 TABLES = (
     "setting", "namespace", "node", "revision", "task", "active", "operation", "outbox", "embedding", "embedding_next",
-    "checkpoint", "session", "lexical",
+    "checkpoint", "session", "lexical", "tombstone", "erasure",
 )  # fmt: skip
 
 # How long an example takes says more about the machine than about the code.

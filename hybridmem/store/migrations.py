@@ -243,7 +243,7 @@ _ERASURE = (
         at INTEGER NOT NULL,
         reason TEXT NOT NULL,                  -- 'erased'
         PRIMARY KEY (namespace_id, uid_hash)
-    ) STRICT, WITHOUT ROWID""",
+    ) STRICT""",
     "CREATE INDEX tombstone_hash ON tombstone (uid_hash)",
     """CREATE TABLE erasure (
         id INTEGER PRIMARY KEY AUTOINCREMENT,

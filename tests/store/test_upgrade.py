@@ -2,7 +2,7 @@
 
 ``schema_N.db.gz`` is the ``tree.db`` of a store with that schema: a task with three memories. With the first a content
 had one embedding; the second has no claims; up to the third the embedding model could not be changed, and up to the
-fourth no memory could stand for another.
+fourth no memory could stand for another; the fifth knows nothing of erasure.
 """
 
 from __future__ import annotations
