@@ -48,8 +48,8 @@ HELP = "Memory for long-running AI agents: a weighted tree in SQLite, embeddings
 EPILOG = (
     "Exit codes: 0 success, also of an empty search; 2 usage or a wrong value; 3 configuration; 4 not found; "
     "5 store busy; 6 version conflict; 7 store damaged; 8 no embedding model; 9 no vector index; 10 store full or "
-    "read-only; 11 store closed; 12 no reranker; 13 doctor or verify-erasure has found something; 14 task claimed by another; "
-    "15 no summariser; 130 Ctrl-C; 141 closed pipe; 143 SIGTERM; "
+    "read-only; 11 store closed; 12 no reranker; 13 doctor or verify-erasure has found something; "
+    "14 task claimed by another; 15 no summariser; 130 Ctrl-C; 141 closed pipe; 143 SIGTERM; "
     "1 anything else."
 )
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import struct
 import subprocess
@@ -126,17 +125,6 @@ def move_aside(directory: Path) -> Path:
         if not os.path.lexists(target):
             return directory.rename(target)
         number += 1
-
-
-def remove_aside(directory: Path) -> int:
-    """Removes the damaged indexes that were moved aside, and one that was being made; returns how many.
-
-    :raises OSError: one cannot be removed.
-    """
-    found = aside(directory)
-    for one in found:
-        shutil.rmtree(one)
-    return len(found)
 
 
 def aside(directory: Path) -> list[Path]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from hybridmem import faults
 from hybridmem.errors import HybridMemError, IndexUnavailable
 from hybridmem.index import chroma, chroma_import, health
+from hybridmem.index.hnsw import clear_room
 from hybridmem.index.nodes import NodeIndex, batch, reconcile
 from hybridmem.index.owner import OwnerLock
 from hybridmem.index.pointers import PLACE
@@ -57,6 +58,8 @@ class Projection:
         self._lock = OwnerLock(directory / LOCK)
         self._indexes: dict[str, NodeIndex] = {}
         self._model: str | None = None
+        #: How many erasures this process knew of when it looked last.
+        self._generation = 0
         self._rebuilds = 0
         self._guard = threading.RLock()
 
@@ -91,6 +94,7 @@ class Projection:
             except IndexUnavailable as error:
                 self._rebuild(connections, error)
                 return self.trouble is None
+            self._clear_room()
             faults.point("index.after_upsert")
             with connections.write() as tx:
                 outbox.done(tx, [item.entry for item in work.items])
@@ -184,7 +188,7 @@ class Projection:
             return aside
 
     def renew(self, connections: Connections) -> bool:
-        """Removes the files, also damaged ones that were moved aside: something was erased that they may hold still.
+        """Removes the files: something was erased that they may hold still.
         Everything is queued for a new index, and until that has taken it in, searches are exact.
 
         :return: whether they are gone. False: another process has them, which starts over itself when it comes to it.
@@ -194,6 +198,7 @@ class Projection:
             held = self._lock.held
             with connections.read() as tx:
                 wanted, clean = receipts.generation(tx), points.setting(tx, CLEAN)
+            self._generation = wanted
             if clean == wanted or (not wanted and clean is None):
                 return True
             if not self._lock.exists and not self._directory.exists():  # nobody has ever made one
@@ -210,7 +215,6 @@ class Projection:
                     points.set_setting(tx, FILLING, outbox.last(tx))
                 faults.point("erase.before_vectors")
                 self._start_over()
-                health.remove_aside(self._directory)
                 with connections.write() as tx:
                     points.set_setting(tx, FILES, None if held else health.file_state(self._directory))
                     points.set_setting(tx, CLEAN, wanted)
@@ -229,6 +233,11 @@ class Projection:
             self.renew(connections)
         except IndexUnavailable as error:
             self._give_up(str(error))
+
+    def _clear_room(self) -> None:
+        """What hnswlib has never filled holds whatever was in the memory of this process, erased vectors too."""
+        if self._generation:
+            clear_room(self._directory)
 
     def _is_filling(self, connections: Connections) -> bool:
         with connections.read() as tx:
@@ -355,3 +364,4 @@ class Projection:
                 index.close()
         finally:
             chroma.abandon(self._directory)  # also what an interrupt left open: nobody else here uses the directory
+            self._clear_room()

@@ -12,16 +12,15 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from hybridmem.store import gathering, log, outbox, points, purged, states, tombstones, tree
+from hybridmem.store import gathering, lexical, log, outbox, points, purged, states, tombstones, tree
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import PURGED_KEY, Key, dump, subtree_range
 from hybridmem.store.states import Member
+from hybridmem.text import terms
 from hybridmem.types import Namespace
 
 #: What the label of a checkpoint or backup says that told of something erased.
 BLANK_LABEL = "erased"
-#: Shorter ones say nothing of a content by being part of it.
-LEAST_LABEL = 2
 #: Tables that tell of an erased namespace for good: that it was erased, and who did what (without contents).
 KEPT = frozenset({"tombstone", "erasure", "audit"})
 _BY_NODE = ("claim", "task", "embedding", "embedding_next", "revision")
@@ -104,6 +103,7 @@ def lift(tx: sqlite3.Connection, by: By, nodes: Sequence[Member]) -> int:
         key = tree.by_id(tx, node_id)
         parent = states.nearest_live_above(tx, key, going)
         tree.move(tx, key, parent, by.at)
+        tree.touch(tx, {parent.path: by.at})
         said: dict[str, object] = {"version": key.version + 1, "parent": parent.uid}
         log.append(tx, by.namespace, kind="move", node_uid=key.uid, agent=by.agent, at=by.at, payload=said)
     return len(rows)
@@ -148,13 +148,14 @@ def _open_task_above(tx: sqlite3.Connection, key: Key, going: Collection[int]) -
 
 
 def _blank_labels(tx: sqlite3.Connection, namespace: int, nodes: Sequence[Member]) -> int:
-    """Labels of checkpoints, and of this file if it is a backup, that name one of these nodes or say what it says."""
+    """Labels of checkpoints, and of this file if it is a backup, that name one of these nodes, are part of what
+    it says, or have a word that no other memory here has."""
     rows = tx.execute(
         "SELECT id, label FROM checkpoint WHERE namespace_id = ? AND label IS NOT NULL", (namespace,)
     ).fetchall()
     record = points.setting(tx, "backup")
     labels = {row[1] for row in rows} | ({record["label"]} if record and record["label"] else set())
-    telling = _telling_labels(tx, labels, nodes) if labels else set()
+    telling = _telling_labels(tx, namespace, labels, nodes) if labels else set()
     ids = [row[0] for row in rows if row[1] in telling]
     tx.executemany("UPDATE checkpoint SET label = ? WHERE id = ?", [(BLANK_LABEL, one) for one in ids])
     if record and record["label"] in telling:
@@ -162,7 +163,9 @@ def _blank_labels(tx: sqlite3.Connection, namespace: int, nodes: Sequence[Member
     return len(ids)
 
 
-def _telling_labels(tx: sqlite3.Connection, labels: Collection[str], nodes: Sequence[Member]) -> set[str]:
+def _telling_labels(
+    tx: sqlite3.Connection, namespace: int, labels: Collection[str], nodes: Sequence[Member]
+) -> set[str]:
     marked = dump([node.id for node in nodes])
     rows = tx.execute(
         """SELECT content FROM revision WHERE node_id IN (SELECT value FROM json_each(?)) AND content != ''
@@ -172,12 +175,21 @@ def _telling_labels(tx: sqlite3.Connection, labels: Collection[str], nodes: Sequ
     ).fetchall()
     texts = [row[0].casefold() for row in rows]
     names = [node.uid.casefold() for node in nodes] + [tree.title(text) for text in texts]
+    going = {node.id for node in nodes}
+    own = {term for text in texts for term in terms(text)}
     return {
         label
         for label in labels
         if any(name in label.casefold() for name in names)
-        or (len(label) >= LEAST_LABEL and any(label.casefold() in text for text in texts))
+        or any(label.casefold() in text for text in texts)
+        or _has_own_word(tx, namespace, own.intersection(terms(label)), going)
     }
+
+
+def _has_own_word(tx: sqlite3.Connection, namespace: int, words: Collection[str], going: Collection[int]) -> bool:
+    """Whether no memory that stays has one of these words."""
+    found = lexical.postings(tx, namespace, sorted(words))
+    return any(all(node_id in going for node_id, _ in found.get(word, ())) for word in words)
 
 
 # Summaries

@@ -1,4 +1,4 @@
-"""C014: deleting one user's memories must not take those of the others, and nothing is deleted by leaving a name out."""
+"""C014: deleting one user's memories takes none of the others', and nothing is deleted by leaving a name out."""
 
 from __future__ import annotations
 
