@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from hybridmem.consolidated import Consolidated, ConsolidationReport
     from hybridmem.doctor import repair, verify
     from hybridmem.erase_check import verify_erasure
-    from hybridmem.erase_user import erase_user, export_user
     from hybridmem.erased import ErasureCheck, ErasureReceipt
     from hybridmem.errors import (
         ConfigError,
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
         Stats,
         Task,
     )
+    from hybridmem.users import erase_user, export_user
 
 __version__ = "0.1.0"
 
@@ -136,7 +136,7 @@ __all__ = [
 _MODULES = (
     "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
     "hybridmem.erased", "hybridmem.findings", "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore",
-    "hybridmem.doctor", "hybridmem.erase_user", "hybridmem.erase_check",
+    "hybridmem.doctor", "hybridmem.users", "hybridmem.erase_check",
 )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ ROWS = (
     "tending", "locate", "filters", "rerank", "corrections", "summarize", "recall", "recover", "history", "restore",
     "consolidate", "records", "files", "observe", "backup", "cleanse", "chores", "erase",
     "whole_store", "backup_restore", "verbs", "weight_verbs",
-    "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "erase_verbs", "memory", "erase_user",
+    "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "erase_verbs", "memory", "users",
     "erase_check", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.

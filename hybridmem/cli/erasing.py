@@ -58,7 +58,7 @@ def erase(
     if not (yes or dry_run):
         _ask()
     if user is not None:
-        from hybridmem.erase_user import erase_user
+        from hybridmem.users import erase_user
 
         receipt = erase_user(options.path, user, dry_run=dry_run, config=options.configuration(), progress=_progress())
     else:

@@ -65,7 +65,7 @@ def export(
     if file == "-":
         raise InvalidInput("file: an export goes to a file, whole or not at all; name one, and print it with cat")
     if user is not None:
-        from hybridmem.erase_user import export_user
+        from hybridmem.users import export_user
 
         nodes = export_user(options.path, user, file)
         told = {"file": file, "format": "user", "nodes": nodes}
