@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -56,10 +57,17 @@ class Cleansing:
     ) -> None:
         """:param now: the time in microseconds since 1970 UTC."""
         self._connections = connections
-        self._indexer = indexer
+        # The indexer knows the chores, which know this: a circle would keep a handle that nobody holds any more.
+        self._of_handle = weakref.ref(indexer)
         self._config = config
         self._now = now
         self._next_look = 0.0
+
+    @property
+    def _indexer(self) -> Indexer:
+        found = self._of_handle()
+        assert found is not None
+        return found
 
     @property
     def is_due(self) -> bool:

@@ -75,6 +75,7 @@ def test_a_second_run_leaves_nothing(tmp_path: Path, point: str, scope: str) -> 
             assert memory.get("secret").is_purged
             assert memory.search("留下 stays", 1)[0].id == "other"
             assert memory.erase("secret", subtree=True).complete
+            memory.flush()
         assert memory.verify(replay=True).findings == ()
     if scope == "all":
         with Memory.open(store, namespace=("别人",), config=QUIET) as memory:
