@@ -50,6 +50,8 @@ if TYPE_CHECKING:
         SearchResult,
     )
     from hybridmem.types import (
+        AuditEntry,
+        AuditPruned,
         Backup,
         Checkpoint,
         Claim,
@@ -68,6 +70,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AuditEntry",
+    "AuditPruned",
     "Backup",
     "Change",
     "Checkpoint",

@@ -20,9 +20,9 @@ from hybridmem.store import backup as stored
 from hybridmem.store import swap
 from hybridmem.store.carried import carry
 from hybridmem.store.directory import ASIDE, CHECKPOINTS, DATABASE_NAME, LOCK, RESTORED
+from hybridmem.store.processes import is_running
 from hybridmem.store.receipts import GENERATION
 from hybridmem.store.rows import from_micros, to_micros
-from hybridmem.store.workspace import is_running
 from hybridmem.types import RestoredBackup
 
 #: Seconds to wait for somebody who is just closing the store.

@@ -97,13 +97,8 @@ class WeightConfig(Section):
     half_life_days: float = Field(default=30.0, gt=0.0)
     half_life_days_by_type: dict[str, float] = {"preference": 365.0, "fact": 180.0, "decision": 90.0}
     default_importance: dict[str, float] = {
-        "preference": 0.9,
-        "task": 0.8,
-        "decision": 0.8,
-        "fact": 0.6,
-        "event": 0.5,
-        "note": 0.4,
-    }
+        "preference": 0.9, "task": 0.8, "decision": 0.8, "fact": 0.6, "event": 0.5, "note": 0.4,
+    }  # fmt: skip
     other_importance: float = Field(default=0.5, ge=0.0, le=1.0)
     importance_estimator: Literal["type", "rules"] = "type"
     default_confidence: float = Field(default=0.7, ge=0.0, le=1.0)
@@ -232,7 +227,9 @@ def _wrong_parameter(item: Any) -> str:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return f"unknown parameter {name!r}{hint} Known: {', '.join(Policy.model_fields)}"
     message = item["msg"].removeprefix("Value error, ")
-    return f"{name}: {message} (given: {item.get('input')!r})" if name else message
+    if name in ("", "policy"):  # the message begins with the word
+        return f"{message} (given: {item.get('input')!r})" if name else message
+    return f"{name}: {message} (given: {item.get('input')!r})"
 
 
 class ForgettingConfig(Section):
@@ -279,6 +276,14 @@ class ConsolidationConfig(Section):
         return self
 
 
+class AuditConfig(Section):
+    enabled: bool = True
+    reads: bool = True
+    queries: Literal["hash", "plain", "none"] = "hash"
+    flush_seconds: float = Field(default=1.0, ge=0.0, le=3600.0)
+    retention_days: float | None = Field(default=None, gt=0.0, le=1_000_000.0)
+
+
 class ErasureConfig(Section):
     summaries: Literal["remake", "flag"] = "remake"
     wait_seconds: float = Field(default=10.0, ge=0.0, le=3600.0)
@@ -294,6 +299,7 @@ class Config(Section):
     checkpoint: CheckpointConfig = CheckpointConfig()
     forgetting: ForgettingConfig = ForgettingConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
+    audit: AuditConfig = AuditConfig()
     erasure: ErasureConfig = ErasureConfig()
 
 

@@ -267,14 +267,15 @@ class Consolidation:
                 raise _Skipped("it has changed while it was summarised")
             summary = self._add_summary(tx, branch, plan, made)
             faults.point("consolidate.after_summary")
-            gathering.change(tx, {part.id: "archived" for part in plan.sources}, summary.uid, workspace.now())
+            gathering.change(tx, {part.id: ("archived", summary.uid) for part in plan.sources}, workspace.now())
             faults.point("consolidate.after_sources")
             outbox.queue_all(tx, workspace.id, [part.id for part in plan.sources])
             nodes = [
                 [part.uid, {"state": "archived", "replaced_by": summary.uid, "version": part.version + 1}]
                 for part in plan.sources
             ]
-            workspace.record(tx, "consolidate", summary.uid, {"nodes": nodes})
+            marks = log.marks({part.uid: part.replaced_by for part in plan.sources})
+            workspace.record(tx, "consolidate", summary.uid, {"nodes": nodes, **marks})
             workspace.checkpoint_if_due(tx)
         return replace(made, summary_id=summary.uid)
 
@@ -327,12 +328,13 @@ class Consolidation:
         note = "" if len(back) == len(sources) else f"{len(sources) - len(back)} are not archived any more: left alone"
         if dry_run:
             return StateChange("unconsolidate", key.uid, ids, False, True, None, note)
-        gathering.change(tx, {node_id: "live" for node_id, _, _, _ in back}, "", workspace.now())
+        marks = {uid: summed.get(uid, "") for _, uid, _, _ in back}
+        gathering.change(tx, {node_id: ("live", marks[uid]) for node_id, uid, _, _ in back}, workspace.now())
         states.change(tx, {key.id: "forgotten"}, workspace.now())
         faults.point("unconsolidate.after_rows")
         outbox.queue_all(tx, workspace.id, [row[0] for row in changes])
         nodes: list[list[object]] = [
-            [uid, {"state": "live", "replaced_by": "", "version": version + 1}] for _, uid, _, version in back
+            [uid, {"state": "live", "replaced_by": marks[uid], "version": version + 1}] for _, uid, _, version in back
         ]
         nodes.append([key.uid, {"state": "forgotten", "before": key.state, "version": key.version + 1}])
         sequence = workspace.record(tx, "unconsolidate", key.uid, {"nodes": nodes})

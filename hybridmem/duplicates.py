@@ -57,7 +57,7 @@ class Duplicates:
         different: list[Lookalikes] = []
         compared = waiting = 0
         with self._workspace.read() as tx:
-            for ids in self._comparable(tx, self._workspace.start(tx, within)):
+            for ids in self._comparable(tx, self._workspace.start(tx, within, "within")):
                 vectors, known = _vectors(tx, self._workspace.id, ids, mean)
                 compared, waiting = compared + len(ids), waiting + len(ids) - known
                 found = self._grouped(tx, ids, vectors, least)
@@ -85,7 +85,10 @@ class Duplicates:
             retired = {"state": "superseded", "replaced_by": target.uid}
             sequence = self._change(
                 tx, "merge", target, [(key, retired) for key in keys], after,
-                {"before": {"confidence": kept.confidence, "uses": kept.uses}},
+                {
+                    "before": {"confidence": kept.confidence, "uses": kept.uses},
+                    **log.marks({node.id: node.replaced_by for node in gone}),
+                },
             )  # fmt: skip
             return Merged("merge", tree.node(tx, target), tuple(key.uid for key in keys), sequence)
 
@@ -101,13 +104,14 @@ class Duplicates:
                     raise InvalidInput(
                         f"id: {key.uid!r} hangs below {above!r}, which is forgotten; bring that back first"
                     )
-            live = {"state": "live", "replaced_by": ""}
+            marks = merge.payload.get("marks", {})
+            back = [(key, {"state": "live", "replaced_by": marks.get(key.uid, "")}) for key in keys]
             kept = tree.node(tx, target)
             values = {"confidence": kept.confidence, "uses": kept.uses}
             if not _is_undone(tx, workspace.id, merge, target.uid):
                 values = _without(kept, merge, target.uid)
             extra = {"undoes": merge.sequence}
-            sequence = self._change(tx, "unmerge", target, [(key, live) for key in keys], values, extra)
+            sequence = self._change(tx, "unmerge", target, back, values, extra)
             return Merged("unmerge", tree.node(tx, target), tuple(key.uid for key in keys), sequence)
 
     def _last_merge(self, tx: sqlite3.Connection, target: Key) -> tuple[Operation | None, list[Key]]:

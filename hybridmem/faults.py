@@ -78,6 +78,11 @@ PURGE_POINTS = {
     "purge.after_rows": "nodes are marked as purged; their contents, words and vectors are still there",
     "purge.after_revisions": "the contents of purged nodes are gone; their words, vectors and log entries are not",
 }
+#: Likewise, of writing the audit trail.
+AUDIT_POINTS = {
+    "audit.after_row": "the entry of a call is written, the note of the newest entry is not; nothing is committed",
+    "audit.after_flush": "entries that waited are committed; that they do not wait any more is not known yet",
+}
 
 #: Likewise, of erasing.
 ERASURE_POINTS = {
@@ -106,7 +111,14 @@ def arm() -> None:
     if not name:
         _armed = None
         return
-    known = {**POINTS, **BACKUP_POINTS, **CONSOLIDATION_POINTS, **PURGE_POINTS, **ERASURE_POINTS}
+    known = {
+        **POINTS,
+        **BACKUP_POINTS,
+        **CONSOLIDATION_POINTS,
+        **PURGE_POINTS,
+        **AUDIT_POINTS,
+        **ERASURE_POINTS,
+    }
     if name not in known:
         raise ConfigError(f"{VARIABLE}: there is no fault point {name!r}; there are {', '.join(known)}")
     if times and (not times.isdecimal() or int(times) < 1):

@@ -46,12 +46,14 @@ _VERBS = {
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """What a call would do: the nodes in insertion order, each with its new state; and for every agent whose active
-    node goes its active task, and the node where it stands then. ``held``: how many cannot come back any more."""
+    node goes its active task, and the node where it stands then. ``held``: how many cannot come back any more;
+    ``summed``: how many do not, since a summary stands for them."""
 
     key: Key
     changes: Sequence[tuple[Member, State]]
     active: Mapping[str, tuple[Key | None, Key]]
     held: int = 0
+    summed: int = 0
 
 
 class Forgetting:
@@ -82,11 +84,14 @@ class Forgetting:
         nodes = states.members(tx, key, verb.takes, subtree=subtree)
         active = self._refuse_protected(tx, kind, nodes) if verb.hides and nodes else {}
         if verb.gives is not None:
-            return _Plan(key, [(node, verb.gives) for node in nodes], active)
+            # What is named comes back; below it not the sources of a summary, which would say everything twice.
+            summed = states.summed_up(tx, [node.id for node in nodes]) - {key.id} if kind == "unarchive" else set()
+            changes = [(node, verb.gives) for node in nodes if node.id not in summed]
+            return _Plan(key, changes, active, summed=len(summed))
         found, nodes = nodes, self._left(key, nodes)
         before = log.states_before(tx, self._workspace.id, [node.uid for node in nodes])
         changes = [(node, before.get(node.uid, "live")) for node in nodes]
-        return _Plan(key, changes, active, len(found) - len(nodes))
+        return _Plan(key, changes, active, held=len(found) - len(nodes))
 
     def _left(self, key: Key, nodes: Sequence[Member]) -> list[Member]:
         """Those that can be brought back: not what is purged, nor what hangs below that."""
@@ -218,13 +223,16 @@ def protected(kind: str, node: Member | Row, active_for: str | None, holds_for: 
 
 
 def _told(kind: str, plan: _Plan, subtree: bool, sequence: int | None, *, dry_run: bool) -> StateChange:
-    note = ""
+    notes = []
     if not plan.changes:
         takes = " or ".join(_VERBS[kind].takes)
         rest = f", and nothing below it is {takes}" if subtree else f", not {takes}"
-        note = f"nothing changed: {plan.key.uid!r} is {plan.key.state}{rest}"
+        notes.append(f"nothing changed: {plan.key.uid!r} is {plan.key.state}{'' if plan.summed else rest}")
     if plan.held:
-        purged = f"{plan.held} purged {'memory stays' if plan.held == 1 else 'memories stay'} forgotten"
-        note = f"{note}; {purged}" if note else purged
+        notes.append(f"{plan.held} purged {'memory stays' if plan.held == 1 else 'memories stay'} forgotten")
+    if plan.summed:
+        stay = "memory stays" if plan.summed == 1 else "memories stay"
+        notes.append(f"{plan.summed} {stay} archived, as a summary stands for them; unconsolidate() brings them back")
+    note = "; ".join(notes)
     ids = tuple(node.uid for node, _ in plan.changes)
     return StateChange(kind, plan.key.uid, ids, subtree, dry_run, sequence, note)

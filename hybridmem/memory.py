@@ -9,6 +9,8 @@ from typing import Any
 
 from hybridmem import config as configuration
 from hybridmem import faults, files, inputs, observe
+from hybridmem.audit import audited
+from hybridmem.audit_verbs import AuditVerbs
 from hybridmem.chores import Chores
 from hybridmem.config import Config
 from hybridmem.embed import create_reranker
@@ -37,7 +39,7 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, EraseVerbs):
+class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, AuditVerbs, EraseVerbs):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -63,9 +65,10 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         IntakeVerbs.__init__(self, workspace, indexer, self._writer, model, extractor)
         ForgetVerbs.__init__(self, workspace)
         RecoveryVerbs.__init__(self, workspace, indexer)
+        AuditVerbs.__init__(self, workspace)
         SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
         EraseVerbs.__init__(self, workspace, indexer, self._writer, self._summarizer)
-        indexer.chore = Chores(workspace, self._tending, self._backups, self._cleansing).run
+        indexer.chore = Chores(workspace, self._tending, self._backups, self._audit, self._cleansing).run
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         self._closed = False
@@ -161,6 +164,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
 
     # Retrieving
 
+    @audited("scope", reads=True, keep=("k", "scope", "states", "trace"), query="query")
     def search(
         self,
         query: str,
@@ -199,6 +203,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         filters = Filters.of(types, since, until, metadata, states)
         return self._recall.search(query, k, scope=scope, trace=trace, filters=filters, as_of=as_of)
 
+    @audited("scope", reads=True, keep=("token_budget", "order", "scope", "format", "states"), query="query")
     def context(
         self,
         query: str | None = None,
@@ -232,12 +237,14 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             query, token_budget=token_budget, order=order, scope=scope, format=format, filters=filters, as_of=as_of
         )
 
+    @audited(reads=True)
     def weights(self, ids: Sequence[str]) -> dict[str, float]:
         """The weight in [0, 1] that each of these nodes has at this moment; ids that are not here are left out."""
         return self._recall.weights(ids)
 
     # Files
 
+    @audited(keep=("format",))
     def export(self, file: str | Path, *, format: str = "jsonl") -> int:
         """Writes all memories of this namespace to a file, whole or not at all; returns how many.
 
@@ -246,6 +253,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         """
         return files.export(self._workspace, Path(file), format)
 
+    @audited("parent", keep=("format",))
     def import_(self, file: str | Path, *, format: str = "auto", parent: Parent = "task") -> ImportReport:
         """Reads memories from a file, all of them or none; what is already there is skipped, so that importing a file
         again, or a chat that has grown, adds only what is new.
@@ -257,15 +265,18 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
 
     # Operating
 
+    @audited(reads=True)
     def stats(self) -> Stats:
         """Numbers about this namespace, and what waits for its vector and why."""
         return observe.stats(self._workspace, self._model, self._indexer, self._tending)
 
+    @audited(reads=True)
     def pending(self) -> int:
         """How many nodes of this namespace still wait for their vector; cheap."""
         with self._workspace.read() as tx:
             return outbox.waiting(tx, self._workspace.id)
 
+    @audited()
     def flush(self, timeout: float | None = None) -> int:
         """Embeds and indexes what waits, in this thread, and tries again what failed; writes the uses that wait.
 
@@ -273,8 +284,10 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             process owns the index and will do it.
         """
         self._workspace.flush_uses()
+        self._workspace.flush_trail()
         return self._indexer.drain(timeout, retry=True)
 
+    @audited(keep=("batch_size",))
     def reembed(
         self, *, batch_size: int | None = None, progress: Callable[[int, int], None] | None = None
     ) -> ReembedReport:
@@ -306,14 +319,20 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             return
         try:
             self._closed = True
+            workspace.stop_flushing()
+            if workspace.session is None:
+                workspace.trail.end()
             workspace.flush_uses()
+            workspace.flush_trail()
             if workspace.session is not None:  # a command that writes ends before the thread comes to it
                 self._tending.run_if_due()
+                self._audit.prune_if_due()
             faults.point("close.before_index")
             self._indexer.close(self.config.index.close_wait_seconds)
             faults.point("close.before_session")
+            workspace.trail.end()
             if workspace.session is not None:
-                with workspace.connections.write() as tx:
+                with workspace.write_waiting() as tx:
                     points.close_session(tx, workspace.session, workspace.now(), resumed=workspace.resumed)
         except BaseException:
             self._indexer.close(0.0)  # interrupted, perhaps before it gave up the index, which others may want

@@ -69,7 +69,7 @@ class Pruning:
         with self._workspace.read() as tx:  # all of them are right before any of them does anything
             for one in chosen:
                 if one.within is not None:
-                    tree.key(tx, self._workspace.id, one.within)
+                    tree.key(tx, self._workspace.id, one.within, field="within")
         done = _Done()
         for one in chosen:
             self._run(one, done, most, dry_run=dry_run)
@@ -133,7 +133,7 @@ class Pruning:
         return [replace(row, active_at=max(row.active_at, used.get(row.uid, 0))) for row in rows]
 
     def _range(self, tx: sqlite3.Connection, policy: Policy) -> tuple[str, str]:
-        top = self._workspace.start(tx, policy.within)
+        top = self._workspace.start(tx, policy.within, "within")
         return subtree_range(top.path)
 
     def _counts(self, policy: Policy, row: Row, within: tuple[str, str]) -> bool:

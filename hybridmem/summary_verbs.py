@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
 
+from hybridmem.audit import audited
 from hybridmem.claims import Claims
 from hybridmem.consolidate import Consolidation
 from hybridmem.consolidated import ConsolidationReport
@@ -35,6 +36,7 @@ class SummaryVerbs:
         self._summarizer: Callable[[], Summarizer] = made if summarizer is None else lambda: summarizer
         self._consolidation = Consolidation(workspace, writer, claims, self._summarizer)
 
+    @audited("id", keep=("older_than", "dry_run"))
     def consolidate(
         self,
         id: str | None = None,
@@ -69,6 +71,7 @@ class SummaryVerbs:
             self._wake()
         return found
 
+    @audited("id", keep=("dry_run",))
     def unconsolidate(self, id: str, *, dry_run: bool = False) -> StateChange:
         """Undoes :meth:`consolidate` for one summary: its sources are live again, and it is forgotten.
 

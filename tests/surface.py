@@ -43,6 +43,7 @@ Call = Callable[[Memory, Own], Any]
 READS: dict[str, Call] = {
     "active_task": lambda m, own: m.active_task(),
     "ancestors": lambda m, own: m.ancestors(own.fact),
+    "audit": lambda m, own: m.audit(),
     "checkpoints": lambda m, own: m.checkpoints(),
     "children": lambda m, own: m.children(own.task),
     "context": lambda m, own: [
@@ -99,6 +100,8 @@ WRITES: dict[str, Call] = {
     "purge_forgotten": lambda m, own: m.purge_forgotten(0),
     "restore": lambda m, own: m.restore(checkpoint=own.checkpoint),
     "erase": lambda m, own: m.erase(own.note),
+    "export_audit": lambda m, own: m.export_audit(own.folder / "audit.jsonl"),
+    "prune_audit": lambda m, own: m.prune_audit(0),
     "flush": lambda m, own: m.flush(),
     "repair": lambda m, own: m.repair(),
 }
@@ -173,7 +176,8 @@ def _rows(store: Path, condition: str) -> dict[str, list[Any]]:
     tables = {
         "namespace": f"id {condition}",
         **dict.fromkeys(
-            ("node", "operation", "checkpoint", "active", "tombstone", "erasure"), f"namespace_id {condition}"
+            ("node", "operation", "checkpoint", "active", "audit", "audit_head", "tombstone", "erasure"),
+            f"namespace_id {condition}",
         ),
         **dict.fromkeys(("revision", "task", "embedding"), f"node_id IN ({nodes})"),
         "lexical": f"rowid IN ({nodes})",

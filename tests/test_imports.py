@@ -25,13 +25,13 @@ ROWS = (
     "errors", "types", "results", "changes", "consolidated", "erased", "findings", "ports", "faults", "config",
     "endpoint", "scoring", "diversity", "policies", "text", "specifics", "importance", "speakers", "messages",
     "gate", "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs", "replacing", "uses",
-    "store", "index", "embed", "indexing", "doctor", "reembed", "estimating", "write", "intake", "alike",
+    "audit", "store", "index", "embed", "indexing", "doctor", "reembed", "estimating", "write", "intake", "alike",
     "duplicates", "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge",
-    "tending", "locate", "filters", "rerank", "corrections", "summarize", "recall", "recover", "history", "restore",
-    "consolidate", "records", "files", "observe", "backup", "cleanse", "chores", "erase",
-    "whole_store", "backup_restore", "verbs", "weight_verbs",
-    "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "erase_verbs", "memory", "users",
-    "erase_check", "cli",
+    "tending", "trail", "locate", "filters", "rerank", "corrections", "summarize", "recall", "recover", "history",
+    "restore", "consolidate", "records", "files", "observe", "backup", "cleanse", "chores", "erase",
+    "whole_store", "backup_restore", "verbs",
+    "weight_verbs", "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "audit_verbs",
+    "erase_verbs", "memory", "users", "erase_check", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}

@@ -378,3 +378,13 @@ def test_the_reply_is_one_value_of_plain_parts(memory: OpenMemory) -> None:
     assert (first.id, first.policy) == ("l0", "least_weight")
     assert "under no task" in first.reason
     assert 0.0 <= first.retention <= 1.0
+
+
+def test_what_is_wrong_is_named_by_what_the_caller_calls_it(memory: OpenMemory) -> None:
+    m = memory()
+    with pytest.raises(NotFound, match=r"^within: there is no node 'nobody'"):
+        m.forget(policy={"policy": "newest", "max_nodes": 1}, within="nobody")
+    with pytest.raises(NotFound, match=r"^within: there is no node 'nobody'"):
+        m.near_duplicates("nobody")
+    with pytest.raises(InvalidInput, match=r"^policy: (?!policy:)"):
+        m.forget(policy="nothing such")

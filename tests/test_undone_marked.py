@@ -81,3 +81,54 @@ def test_uses_that_an_import_has_set_to_the_most_stay_the_most(memory: OpenMemor
     assert copy.merge_duplicates(first, [second]).keep.uses == MAX_COUNT
     assert copy.unmerge(first).keep.uses == MAX_COUNT
     assert_verified(copy)
+
+
+@pytest.mark.parametrize("said", TEXTS)
+@pytest.mark.parametrize("how", ["consolidated", "merged"])
+def test_what_contradicts_a_memory_is_known_again_when_it_comes_back(memory: OpenMemory, said: str, how: str) -> None:
+    m = memory(summarizer=Short(), consolidation={"min_tokens": 1})
+    task = m.start_task("报销 claim")
+    first, second, third = (m.add(f"{said} {number}, and more of it 还有更多", type="event").id for number in range(3))
+    against = m.add("不对 not so", type="fact", parent="root").id
+    m.feedback(first, contradicted_by=against)
+    if how == "consolidated":
+        m.finish_task(task.id)
+        m.start_task("别处 elsewhere")
+        summary = str(m.consolidate(task.id).branches[0].summary_id)
+        assert m.get(first).replaced_by == summary
+        m.unconsolidate(summary)
+    else:
+        m.merge_duplicates(third, [first, second])
+        assert m.get(first).replaced_by == third
+        m.unmerge(third)
+    assert [m.get(one).replaced_by for one in (first, second)] == [against, None]
+    assert_verified(m)
+
+
+@pytest.mark.parametrize("said", TEXTS)
+def test_unarchiving_a_task_leaves_what_its_summary_stands_for_archived(memory: OpenMemory, said: str) -> None:
+    """Both beside each other would say everything twice."""
+    m = memory(summarizer=Short(), consolidation={"min_tokens": 1})
+    task = m.start_task("报销 claim")
+    sources = [m.add(f"{said} {number}, and more of it 还有更多", type="event").id for number in range(9)]
+    m.finish_task(task.id)
+    m.start_task("别处 elsewhere")
+    summary = str(m.consolidate(task.id).branches[0].summary_id)
+    m.archive(task.id, subtree=True)
+    back = m.unarchive(task.id, subtree=True)
+    assert (set(back.ids), "9 memories stay archived" in back.note) == ({task.id, summary}, True)
+    assert {m.get(one).state for one in sources} == {"archived"}
+    assert m.unarchive(sources[0]).ids == (sources[0],)  # named, it comes back
+    assert set(m.unconsolidate(summary).ids) == set(sources[1:])
+    assert_verified(m)
+
+
+def test_without_its_summary_a_branch_comes_back_whole(memory: OpenMemory) -> None:
+    m = memory(summarizer=Short(), consolidation={"min_tokens": 1})
+    task = m.start_task("报销 claim")
+    sources = {m.add(f"发票 {number}, and more of it 还有更多", type="event").id for number in range(9)}
+    m.finish_task(task.id)
+    m.start_task("别处 elsewhere")
+    m.forget(str(m.consolidate(task.id).branches[0].summary_id))
+    assert sources <= set(m.unarchive(task.id, subtree=True).ids)
+    assert_verified(m)

@@ -21,6 +21,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hybridmem.cli import (
+    auditing,
     backups,
     consolidating,
     demo,
@@ -99,7 +100,7 @@ def build() -> typer.Typer:
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
     parts = (
         demo, memories, intake, tasks, retrieval, tree, weights, forgetting, consolidating, recovery, past, backups,
-        doctor, erasing, files,
+        doctor, erasing, files, auditing,
     )  # fmt: skip
     for part in parts:
         part.register(app)

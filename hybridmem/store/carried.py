@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from hybridmem.store import cleansing, tombstones
+from hybridmem.store import audit, cleansing, tombstones
 from hybridmem.store.directory import DATABASE_NAME
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION
 
@@ -43,7 +43,7 @@ def _tombstones(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
 
 
 #: Each takes something from the old database over into the new one, outside of any transaction.
-CARRIED: list[Callable[[sqlite3.Connection, sqlite3.Connection], None]] = [_tombstones]
+CARRIED: list[Callable[[sqlite3.Connection, sqlite3.Connection], None]] = [_tombstones, audit.carry]
 
 
 def carry(directory: Path, new: sqlite3.Connection) -> None:
@@ -54,6 +54,7 @@ def carry(directory: Path, new: sqlite3.Connection) -> None:
         with _old(directory) as old:
             if old is None:
                 return
+            cleansing.migrate(new)
             for one in CARRIED:
                 one(old, new)
     except sqlite3.DatabaseError as error:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hybridmem.speakers import speaker
-from hybridmem.store import log, models, points
+from hybridmem.store import audit, log, models, points
 from hybridmem.store.paths import path_segment
 from hybridmem.store.rows import content_key
 from hybridmem.store.shape import loops
@@ -256,6 +256,14 @@ def _chain(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
         yield Fault("checkpoint", space, detail=f"checkpoint {number}")
 
 
+def _audit(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
+    """The audit trail has no gap, no edited entry, and all that its note says; see hybridmem.store.audit."""
+    for space in points.namespaces(tx) if only is None else (only,):
+        broken = audit.broken(tx, space)
+        if broken is not None:
+            yield Fault("audit", space, detail=broken)
+
+
 def _logged(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
     """Every memory has an entry that made it, and every such entry has its memory."""
     sql = """SELECT o.id, o.namespace_id, o.node_uid FROM operation o
@@ -346,5 +354,5 @@ def _settings(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
 
 CHECKS: tuple[Check, ...] = (
     _shape, _paths, _counters, _values, _revisions, _metadata, _contents, _lexical_rows, _tasks, _active, _chain,
-    _logged, _embeddings, _requests, _references, _settings,
+    _audit, _logged, _embeddings, _requests, _references, _settings,
 )  # fmt: skip

@@ -130,12 +130,20 @@ def cleanse_backup(file: Path, wanted: tombstones.Tombstones, at: int, *, summar
 
 def erase_in(conn: sqlite3.Connection, wanted: tombstones.Tombstones, at: int, *, summaries: bool) -> int:
     """Erases whatever has a tombstone in a database that nobody else has open, after bringing it to this schema."""
+    migrate(conn)
     conn.execute("PRAGMA secure_delete = ON")
     conn.execute("BEGIN IMMEDIATE")
-    if conn.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
-        migrations.apply(sqlite_utils.Database(conn, execute_plugins=False))
-        conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        conn.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     gone = erasing.apply(conn, wanted, AGENT, at, summaries=summaries)
     conn.execute("COMMIT")
     return gone
+
+
+def migrate(conn: sqlite3.Connection) -> None:
+    """Brings a database that nobody else has open to this schema."""
+    if conn.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+        return
+    conn.execute("BEGIN IMMEDIATE")
+    migrations.apply(sqlite_utils.Database(conn, execute_plugins=False))
+    conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    conn.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    conn.execute("COMMIT")

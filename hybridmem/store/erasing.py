@@ -22,7 +22,7 @@ from hybridmem.types import Namespace
 #: What the label of a checkpoint or backup says that told of something erased.
 BLANK_LABEL = "erased"
 #: Tables that tell of an erased namespace for good: that it was erased, and who did what (without contents).
-KEPT = frozenset({"tombstone", "erasure", "audit"})
+KEPT = frozenset({"tombstone", "erasure", "audit", "audit_head"})
 _BY_NODE = ("claim", "task", "embedding", "embedding_next", "revision")
 
 
@@ -252,7 +252,7 @@ def sources(tx: sqlite3.Connection, namespace: int, summary: str, without: Colle
 
 def stand_for(tx: sqlite3.Connection, by: By, nodes: Sequence[Member], summary: str) -> None:
     """Lets another summary stand for these."""
-    gathering.change(tx, {one.id: "archived" for one in nodes}, summary, by.at)
+    gathering.change(tx, {one.id: ("archived", summary) for one in nodes}, by.at)
     said = [[one.uid, {"state": "archived", "replaced_by": summary, "version": one.version + 1}] for one in nodes]
     payload: dict[str, object] = {"nodes": said}
     log.append(tx, by.namespace, kind="consolidate", node_uid=summary, agent=by.agent, at=by.at, payload=payload)
@@ -262,7 +262,7 @@ def bring_back(tx: sqlite3.Connection, by: By, nodes: Sequence[Member], summary:
     """These are live again: there is no summary that stands for them."""
     if not nodes:
         return
-    gathering.change(tx, {one.id: "live" for one in nodes}, "", by.at)
+    gathering.change(tx, {one.id: ("live", "") for one in nodes}, by.at)
     outbox.queue_all(tx, by.namespace, [one.id for one in nodes])
     said = [[one.uid, {"state": "live", "replaced_by": "", "version": one.version + 1}] for one in nodes]
     payload: dict[str, object] = {"nodes": said}

@@ -11,7 +11,7 @@ from hybridmem.store.rows import Key, dump, subtree_range
 from hybridmem.types import State, TaskStatus
 
 _COLUMNS = """n.id, n.uid, n.parent_id, n.path, n.type, n.state, n.version, n.pinned, t.status, r.content, n.importance,
-    n.confidence, n.created_at, n.revision_id"""
+    n.confidence, n.created_at, n.revision_id, n.replaced_by"""
 _TABLES = "node n JOIN revision r ON r.id = n.revision_id LEFT JOIN task t ON t.node_id = n.id"
 
 
@@ -34,6 +34,7 @@ class Part:
     confidence: float
     created_at: int
     revision_id: int
+    replaced_by: str
 
 
 def parts(tx: sqlite3.Connection, paths: Sequence[str]) -> list[Part]:
@@ -99,13 +100,13 @@ def replaced(tx: sqlite3.Connection, namespace: int, uid: str) -> list[tuple[int
     ).fetchall()
 
 
-def change(tx: sqlite3.Connection, states: Mapping[int, State], replaced_by: str, at: int) -> None:
+def change(tx: sqlite3.Connection, changes: Mapping[int, tuple[State, str]], at: int) -> None:
     """Gives nodes, by internal id, another state and what stands for them ('': nothing); the version of each rises by
     one. It is no activity of theirs."""
-    by_state: dict[State, list[int]] = {}
-    for node_id, state in states.items():
-        by_state.setdefault(state, []).append(node_id)
-    for state, ids in by_state.items():
+    alike: dict[tuple[State, str], list[int]] = {}
+    for node_id, given in changes.items():
+        alike.setdefault(given, []).append(node_id)
+    for (state, replaced_by), ids in alike.items():
         tx.execute(
             """UPDATE node SET state = ?, replaced_by = ?, version = version + 1, updated_at = max(updated_at, ?)
             WHERE id IN (SELECT value FROM json_each(?))""",

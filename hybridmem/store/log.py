@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hybridmem import faults
@@ -128,6 +128,12 @@ def about(tx: sqlite3.Connection, namespace: int, uid: str) -> list[Operation]:
     ]
 
 
+def marks(before: Mapping[str, str | None]) -> dict[str, dict[str, str]]:
+    """What an entry says of the marks ``replaced_by`` that it takes from nodes, so that they can be given back."""
+    found = {uid: mark for uid, mark in before.items() if mark}
+    return {"marks": found} if found else {}
+
+
 def restores(tx: sqlite3.Connection, namespace: int) -> list[tuple[int, int]]:
     """(sequence, to which sequence) of every restore, oldest first: it is about all nodes, also those that it found as
     they had been, which it does not name."""
@@ -187,13 +193,15 @@ def states_before(
     return found
 
 
-def consolidated(tx: sqlite3.Connection, namespace: int, summary: str) -> set[str]:
-    """The public ids of all that a summary was made of; none if it came by an import."""
+def consolidated(tx: sqlite3.Connection, namespace: int, summary: str) -> dict[str, str]:
+    """By public id all that a summary was made of, each with the mark ``replaced_by`` that it had before; none if it
+    came by an import."""
     rows = tx.execute(
         "SELECT payload FROM operation WHERE namespace_id = ? AND node_uid = ? AND kind = 'consolidate'",
         (namespace, summary),
     ).fetchall()
-    return {uid for (payload,) in rows for uid, _ in json.loads(payload)["nodes"]}
+    said = [json.loads(payload) for (payload,) in rows]
+    return {uid: entry.get("marks", {}).get(uid, "") for entry in said for uid, _ in entry["nodes"]}
 
 
 def forgotten_by(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) -> dict[str, int]:

@@ -7,13 +7,15 @@ the store.
 
 from __future__ import annotations
 
+import secrets
+
 import sqlite_utils
 from sqlite_utils import Migrations
 
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 migrations = Migrations("hybridmem")
 
@@ -54,7 +56,17 @@ def m005_replaced(db: sqlite_utils.Database) -> None:
 
 
 @migrations()
-def m006_erasure(db: sqlite_utils.Database) -> None:
+def m006_audit(db: sqlite_utils.Database) -> None:
+    """Who did what. Every namespace has a note of its newest entry from its beginning, so that all of a trail cannot be
+    taken away unseen."""
+    for statement in _AUDIT:
+        db.execute(statement)
+    # Under which queries are hashed, see hybridmem.store.audit.
+    db.execute("INSERT INTO setting (key, value) VALUES ('audit.secret', ?)", [f'"{secrets.token_hex(32)}"'])
+
+
+@migrations()
+def m007_erasure(db: sqlite_utils.Database) -> None:
     """What has been erased, so that nothing brings it back, and the receipts of it."""
     for statement in _ERASURE:
         db.execute(statement)
@@ -234,6 +246,33 @@ _NEXT_MODEL = (
 _REPLACED = (
     "ALTER TABLE node ADD COLUMN replaced_by TEXT NOT NULL DEFAULT ''",  # the uid of a node; '': none
     "CREATE INDEX node_replaced ON node (namespace_id, replaced_by) WHERE replaced_by != ''",
+)
+
+_AUDIT_START = "sha256:" + "0" * 64
+_AUDIT = (
+    """CREATE TABLE audit (
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        sequence INTEGER NOT NULL,             -- 1, 2, 3 … within the namespace
+        at INTEGER NOT NULL,
+        agent TEXT NOT NULL,
+        verb TEXT NOT NULL,                    -- the method that was called
+        node_uid TEXT,                         -- NULL: about no single node
+        outcome TEXT NOT NULL,                 -- 'ok' or the name of an error
+        detail TEXT NOT NULL,                  -- JSON; never what a memory says
+        hash TEXT NOT NULL,                    -- sha256:… over the previous hash and this entry
+        PRIMARY KEY (namespace_id, sequence)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE audit_head (
+        namespace_id INTEGER PRIMARY KEY REFERENCES namespace(id),
+        sequence INTEGER NOT NULL,             -- of the newest entry
+        hash TEXT NOT NULL,
+        anchor_sequence INTEGER NOT NULL,      -- of the last entry that retention has removed; 0: none
+        anchor_hash TEXT NOT NULL
+    ) STRICT""",
+    f"""CREATE TRIGGER namespace_audit AFTER INSERT ON namespace BEGIN
+        INSERT INTO audit_head VALUES (new.id, 0, '{_AUDIT_START}', 0, '{_AUDIT_START}');
+    END""",
+    f"INSERT INTO audit_head SELECT id, 0, '{_AUDIT_START}', 0, '{_AUDIT_START}' FROM namespace",
 )
 
 _ERASURE = (

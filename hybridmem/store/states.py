@@ -13,7 +13,7 @@ from typing import Any
 from hybridmem.store import tree
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import PURGED_KEY, Key, dump, subtree_range
-from hybridmem.types import State, TaskStatus
+from hybridmem.types import SUMMARY_TYPE, State, TaskStatus
 
 _COLUMNS = f"""n.id, n.uid, n.state, n.version, n.type, n.pinned, t.status, n.path,
     n.state = 'forgotten' AND n.content_key = '{PURGED_KEY}'"""
@@ -102,6 +102,24 @@ def replacements(tx: sqlite3.Connection, ids: Sequence[int]) -> list[int]:
         (dump(list(ids)),),
     ).fetchall()
     return [row[0] for row in rows]
+
+
+def summed_up(tx: sqlite3.Connection, ids: Sequence[int]) -> set[int]:
+    """Which of these archived nodes a summary stands for that is live or one of them, itself or by another summary."""
+    rows = tx.execute(
+        """WITH RECURSIVE stands (source, id, namespace_id, state, replaced_by) AS (
+            SELECT n.id, r.id, r.namespace_id, r.state, r.replaced_by FROM node n
+            JOIN node r ON r.namespace_id = n.namespace_id AND r.uid = n.replaced_by AND r.type = ?
+            WHERE n.id IN (SELECT value FROM json_each(?)) AND n.replaced_by != ''
+            UNION
+            SELECT s.source, r.id, r.namespace_id, r.state, r.replaced_by FROM stands s
+            JOIN node r ON r.namespace_id = s.namespace_id AND r.uid = s.replaced_by AND r.type = ?
+            WHERE s.state IN ('archived', 'superseded'))
+        SELECT DISTINCT source FROM stands
+        WHERE state = 'live' OR (state = 'archived' AND id IN (SELECT value FROM json_each(?)))""",
+        (SUMMARY_TYPE, dump(list(ids)), SUMMARY_TYPE, dump(list(ids))),
+    ).fetchall()
+    return {row[0] for row in rows}
 
 
 def nearest_live_above(tx: sqlite3.Connection, key: Key, without: Sequence[int]) -> Key:

@@ -178,15 +178,17 @@ def find(tx: sqlite3.Connection, namespace: int, uid: str) -> Key | None:
     return Key(*row) if row else None
 
 
-def key(tx: sqlite3.Connection, namespace: int, uid: str, *, expected_version: int | None = None) -> Key:
-    """The key of a node.
+def key(
+    tx: sqlite3.Connection, namespace: int, uid: str, *, expected_version: int | None = None, field: str = "id"
+) -> Key:
+    """The key of a node; ``field`` is what the caller calls the id, for the message.
 
     :raises NotFound: there is no such node in this namespace.
     :raises Conflict: it is not at ``expected_version``.
     """
     found = find(tx, namespace, uid)
     if found is None:
-        raise NotFound(f"id: there is no node {uid!r} in this namespace")
+        raise NotFound(f"{field}: there is no node {uid!r} in this namespace")
     if expected_version is not None and found.version != expected_version:
         raise Conflict(
             f"{uid}: is at version {found.version}, not {expected_version}; read it again and repeat the change",

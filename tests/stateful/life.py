@@ -35,7 +35,7 @@ class Lived(Expected):
         self.nodes[id] = {
             "parent": parent, "type": type, "value": value, "importance": importance, "confidence": confidence,
             "uses": 0, "pinned": False, "status": "open" if type == "task" else None, "state": "live",
-            "replaced_by": None, "purged": False, "by": None, "version": 1,
+            "replaced_by": None, "purged": False, "by": None, "mark": None, "version": 1,
         }  # fmt: skip
         return self.nodes[id]
 
@@ -75,6 +75,18 @@ class Lived(Expected):
             )
             for one in replaced
         )
+
+    def is_summed_up(self, id: str, back: Sequence[str]) -> bool:
+        """Whether a summary stands for it, or for one that does, that is live or comes back as well."""
+        by, seen = self.nodes[id]["replaced_by"], {id}
+        while by in self.nodes and self.nodes[by]["type"] == SUMMARY_TYPE and by not in seen:
+            if self.state(by) == "live" or (self.state(by) == "archived" and by in back):
+                return True
+            if self.state(by) not in ("archived", "superseded"):
+                return False
+            seen.add(by)
+            by = self.nodes[by]["replaced_by"]
+        return False
 
     def there_below(self, id: str) -> list[str]:
         """What hangs right below and is not forgotten."""
@@ -116,8 +128,17 @@ class Lived(Expected):
         values["confidence"] = 1 - (1 - values["confidence"]) * 0.5 ** len(others)
         self.gained[sequence] = gained
         for one in others:
-            self.nodes[one].update(state="superseded", replaced_by=keep, by=sequence)
+            self.take_mark(one, "superseded", keep, sequence)
         self.node = keep if self.node in others else self.node
+
+    def take_mark(self, id: str, state: str, by: str, how: Any) -> None:
+        """Another stands for it; what contradicted it is known again when that is undone."""
+        values = self.nodes[id]
+        values.update(state=state, mark=values["replaced_by"], replaced_by=by, by=how)
+
+    def give_mark_back(self, id: str) -> None:
+        values = self.nodes[id]
+        values.update(state="live", replaced_by=values["mark"], mark=None, by=None)
 
     def last_merged(self, keep: str) -> list[str]:
         """What the last merge into it that is not undone has merged, as far as it is merged still."""

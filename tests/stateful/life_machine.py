@@ -153,7 +153,7 @@ class LifeMachine(RuleBasedStateMachine):
                 "replaced_by": node.replaced_by, "pinned": node.pinned, "uses": node.uses, "purged": node.is_purged,
                 "status": node.task.status if node.task else None,
                 "importance": pytest.approx(node.importance), "confidence": pytest.approx(node.confidence),
-            } == {name: value for name, value in values.items() if name not in ("by", "version")}  # fmt: skip
+            } == {name: value for name, value in values.items() if name not in ("by", "mark", "version")}  # fmt: skip
             if values["state"] != "forgotten":
                 assert all(model.state(above) != "forgotten" for above in model.chain(node.id))
         stats = memory.stats()

@@ -156,6 +156,8 @@ class LifeEqualsPlainDict(LifeMachine):
             return
         purged = [one for one in model.nodes if model.nodes[one]["purged"]]
         chosen = [one for one in model.branch(id, takes) if not {*purged} & {one, *model.chain(one)}]
+        if not is_gone and kind == "unarchive":
+            chosen = [one for one in chosen if one == id or not model.is_summed_up(one, chosen)]
         chosen = chosen if subtree else [one for one in chosen if one == id]
         assert list(getattr(self.memory, kind)(id, subtree=subtree).ids) == chosen
         for one in chosen:
@@ -191,7 +193,7 @@ class LifeEqualsPlainDict(LifeMachine):
                 assert not model.stays_in_branch(source, top)
             texts = [model.nodes[source] for source in one.sources if model.nodes[source]["type"] != "task"]
             for source in one.sources:
-                model.nodes[source].update(state="archived", replaced_by=one.summary_id, by=SUMMED)
+                model.take_mark(source, "archived", one.summary_id, SUMMED)
             confidence = sum(values["confidence"] for values in texts) / len(texts)
             importance = max(values["importance"] for values in texts)
             model.put(one.summary_id, top, "summary", one.summary, importance, confidence)
@@ -215,7 +217,7 @@ class LifeEqualsPlainDict(LifeMachine):
             return
         assert set(self.memory.unconsolidate(id).ids) == set(back)
         for one in back:
-            model.nodes[one].update(state="live", replaced_by=None, by=None)
+            model.give_mark_back(one)
         if values["state"] != "forgotten":
             model.give(id, "forgotten")
         self.touched |= {id, *back}
@@ -255,7 +257,7 @@ class LifeEqualsPlainDict(LifeMachine):
         values["confidence"] = merged.keep.confidence
         values["uses"] = max(0, values["uses"] - model.gained.pop(last, 0))
         for one in back:
-            model.nodes[one].update(state="live", replaced_by=None, by=None)
+            model.give_mark_back(one)
         self.touched |= {id, *back}
 
     @rule()
