@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from hybridmem.audit import audited
 from hybridmem.cleanse import Cleansing, Progress
 from hybridmem.erase import Erasing, Receipts
 from hybridmem.erased import ErasureReceipt
@@ -28,6 +29,7 @@ class EraseVerbs:
         told = Receipts(workspace.connections, self._cleansing, workspace.now)
         self._erasing = Erasing(workspace, writer, summarizer, told)
 
+    @audited("id", keep=("subtree", "dry_run"))
     def erase(
         self, id: str, *, subtree: bool = False, dry_run: bool = False, progress: Progress | None = None
     ) -> ErasureReceipt:
@@ -53,6 +55,7 @@ class EraseVerbs:
         """
         return self._told(self._erasing.erase(id, subtree=subtree, dry_run=dry_run, progress=progress))
 
+    @audited(keep=("everything", "dry_run"))
     def erase_namespace(
         self, *, everything: bool = False, dry_run: bool = False, progress: Progress | None = None
     ) -> ErasureReceipt:
