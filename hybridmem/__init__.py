@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Conflict,
         EmbeddingMismatch,
         EmbeddingUnavailable,
+        EncryptionError,
         HybridMemError,
         IndexUnavailable,
         InvalidInput,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     )
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
+    from hybridmem.ports import KeyProvider
+    from hybridmem.reencrypt import ReencryptReport, encrypt
     from hybridmem.results import (
         Context,
         Dropped,
@@ -86,6 +89,7 @@ __all__ = [
     "DuplicateGroup",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "EncryptionError",
     "ErasureCheck",
     "ErasureReceipt",
     "Finding",
@@ -96,6 +100,7 @@ __all__ = [
     "IndexUnavailable",
     "InvalidInput",
     "Kept",
+    "KeyProvider",
     "Lookalikes",
     "Memory",
     "Merged",
@@ -110,6 +115,7 @@ __all__ = [
     "Pruned",
     "PurgeReport",
     "ReembedReport",
+    "ReencryptReport",
     "Report",
     "RerankerUnavailable",
     "RestoreReport",
@@ -128,6 +134,7 @@ __all__ = [
     "Task",
     "TaskClaimed",
     "__version__",
+    "encrypt",
     "erase_user",
     "export_user",
     "repair",
@@ -140,7 +147,7 @@ __all__ = [
 _MODULES = (
     "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
     "hybridmem.erased", "hybridmem.findings", "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore",
-    "hybridmem.doctor", "hybridmem.users", "hybridmem.erase_check",
+    "hybridmem.doctor", "hybridmem.users", "hybridmem.erase_check", "hybridmem.ports", "hybridmem.reencrypt",
 )  # fmt: skip
 
 

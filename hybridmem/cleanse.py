@@ -185,7 +185,9 @@ class Cleansing:
         for number, file in enumerate(backup_files(directory)):
             progress(number)
             try:
-                outcome.backup_memories += cleansing.cleanse_backup(file, wanted, self._now(), summaries=remade)
+                outcome.backup_memories += cleansing.cleanse_backup(
+                    file, wanted, self._now(), self._connections.keys, summaries=remade
+                )
                 outcome.backups += 1
                 outcome.scanned.append((f"{CHECKPOINTS}/{file.name}", file.stat().st_size))
             except HybridMemError as error:

@@ -15,13 +15,10 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
+from hybridmem.config_safety import AuditConfig, EncryptionConfig, ErasureConfig, Section
 from hybridmem.errors import ConfigError, InvalidInput
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class StoreConfig(Section):
@@ -276,21 +273,9 @@ class ConsolidationConfig(Section):
         return self
 
 
-class AuditConfig(Section):
-    enabled: bool = True
-    reads: bool = True
-    queries: Literal["hash", "plain", "none"] = "hash"
-    flush_seconds: float = Field(default=1.0, ge=0.0, le=3600.0)
-    retention_days: float | None = Field(default=None, gt=0.0, le=1_000_000.0)
-
-
-class ErasureConfig(Section):
-    summaries: Literal["remake", "flag"] = "remake"
-    wait_seconds: float = Field(default=10.0, ge=0.0, le=3600.0)
-
-
 class Config(Section):
     store: StoreConfig = StoreConfig()
+    encryption: EncryptionConfig = EncryptionConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
     index: IndexConfig = IndexConfig()
     weights: WeightConfig = WeightConfig()
@@ -390,8 +375,7 @@ def _describe(item: Any) -> str:
         near = difflib.get_close_matches(key, keys() + sections, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return f"unknown key {key!r}{hint}"
-    message = item["msg"].removeprefix("Value error, ")
+    message, given = item["msg"].removeprefix("Value error, "), item.get("input")
     where = f"{key}: " if key else ""
-    given = item.get("input")
     shown = f" (given: {given!r})" if not isinstance(given, (dict, BaseModel)) else ""
     return f"{where}{message}{shown}"

@@ -14,6 +14,7 @@ from hybridmem.config import Config
 from hybridmem.erased import ErasureCheck, ErasureReceipt
 from hybridmem.errors import HybridMemError, NotFound
 from hybridmem.index import health
+from hybridmem.ports import KeyProvider
 from hybridmem.store import backup, cleansing, leftovers, receipts
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import ASIDE, CHECKPOINTS, VECTORS
@@ -39,6 +40,7 @@ def verify_erasure(
     *,
     finish: bool = False,
     config: str | Path | Mapping[str, Any] | Config | None = None,
+    master_key: KeyProvider | bytes | None = None,
 ) -> ErasureCheck:
     """Looks for what was erased by the hashes in receipts: in every row of the database and of each numbered backup, in
     the words and the vectors; and whether files lie about that should be gone.
@@ -46,7 +48,7 @@ def verify_erasure(
     :param wanted: None: all receipts that the store has.
     :param finish: first finish what was cut off.
     """
-    with open_whole(Path(path), configuration.load(config)) as store:
+    with open_whole(Path(path), configuration.load(config), master_key=master_key) as store:
         if finish:
             store.cleansing.finish()
         return _checked(store.connections, wanted)

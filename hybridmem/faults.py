@@ -78,6 +78,13 @@ PURGE_POINTS = {
     "purge.after_rows": "nodes are marked as purged; their contents, words and vectors are still there",
     "purge.after_revisions": "the contents of purged nodes are gone; their words, vectors and log entries are not",
 }
+#: Likewise, of encrypting a store, encrypting it anew, and of changing the master key.
+ENCRYPTION_POINTS = {
+    "encrypt.before_begun": "a plain store is marked as encrypted and has its keys, but that is not committed",
+    "reseal.before_commit": "some memories are sealed by the new key, but not committed",
+    "reseal.before_finish": "all is sealed by the new keys, the old ones are destroyed, but not committed",
+    "rotate.before_commit": "every data key is wrapped by the new master key, but not committed",
+}
 #: Likewise, of writing the audit trail.
 AUDIT_POINTS = {
     "audit.after_row": "the entry of a call is written, the note of the newest entry is not; nothing is committed",
@@ -112,13 +119,9 @@ def arm() -> None:
         _armed = None
         return
     known = {
-        **POINTS,
-        **BACKUP_POINTS,
-        **CONSOLIDATION_POINTS,
-        **PURGE_POINTS,
-        **AUDIT_POINTS,
+        **POINTS, **BACKUP_POINTS, **CONSOLIDATION_POINTS, **PURGE_POINTS, **ENCRYPTION_POINTS, **AUDIT_POINTS,
         **ERASURE_POINTS,
-    }
+    }  # fmt: skip
     if name not in known:
         raise ConfigError(f"{VARIABLE}: there is no fault point {name!r}; there are {', '.join(known)}")
     if times and (not times.isdecimal() or int(times) < 1):

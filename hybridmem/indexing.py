@@ -158,6 +158,11 @@ class Indexer:
         with self._connections.read() as tx:
             return outbox.waiting(tx) + (0 if self._shared is None else self._shared.left)
 
+    @property
+    def has_vectors(self) -> bool:
+        """Whether there are files of an index here: something is embedded, and no server has it."""
+        return self._server is None and self._model.recorded() is not None
+
     def rebuild(self) -> Path | None:
         """Makes the vector index anew from the vectors in SQLite, beside the old one, and puts it in its place.
 
@@ -313,7 +318,7 @@ class Indexer:
                 if reason is None:
                     outbox.save(tx, item, found.vectors[start:end])
                 else:
-                    outbox.failed(tx, item.entry, reason)
+                    outbox.failed(tx, item, reason)
                 start = end
         faults.point("index.after_keeping")
         return True

@@ -8,13 +8,14 @@ from types import TracebackType
 from typing import Any
 
 from hybridmem import config as configuration
-from hybridmem import faults, files, inputs, observe
+from hybridmem import faults, files, inputs, keys, observe
 from hybridmem.audit import audited
 from hybridmem.audit_verbs import AuditVerbs
 from hybridmem.chores import Chores
 from hybridmem.config import Config
 from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
+from hybridmem.encryption_verbs import EncryptionVerbs
 from hybridmem.erase_verbs import EraseVerbs
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
@@ -22,7 +23,16 @@ from hybridmem.forget_verbs import ForgetVerbs
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.intake_verbs import IntakeVerbs
-from hybridmem.ports import Clock, Embedder, Extractor, ImportanceEstimator, Reranker, Summarizer, SystemClock
+from hybridmem.ports import (
+    Clock,
+    Embedder,
+    Extractor,
+    ImportanceEstimator,
+    KeyProvider,
+    Reranker,
+    Summarizer,
+    SystemClock,
+)
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
@@ -39,7 +49,17 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, AuditVerbs, EraseVerbs):
+class Memory(
+    TreeVerbs,
+    WeightVerbs,
+    IntakeVerbs,
+    ForgetVerbs,
+    RecoveryVerbs,
+    SummaryVerbs,
+    AuditVerbs,
+    EncryptionVerbs,
+    EraseVerbs,
+):
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -67,6 +87,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         RecoveryVerbs.__init__(self, workspace, indexer)
         AuditVerbs.__init__(self, workspace)
         SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
+        EncryptionVerbs.__init__(self, workspace)
         EraseVerbs.__init__(self, workspace, indexer, self._writer, self._summarizer)
         indexer.chore = Chores(workspace, self._tending, self._backups, self._audit, self._cleansing).run
         self._model = model
@@ -88,6 +109,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         summarizer: Summarizer | None = None,
         clock: Clock | None = None,
         create: bool = True,
+        master_key: KeyProvider | bytes | None = None,
     ) -> Memory:
         """Opens a store, or creates it. Cheap: loads neither the model nor Chroma.
 
@@ -107,6 +129,10 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             consolidation.summarizer.
         :param clock: where the time comes from; None: the machine's clock.
         :param create: False: make neither the store nor the namespace, for programs that only read.
+        :param master_key: of an encrypted store: 32 bytes, or a KeyProvider that has it elsewhere; it wins over
+            encryption.key. A new store is made encrypted with it, and one that is not encrypted is refused.
+        :raises EncryptionError: the store is encrypted and the master key is missing or another one, or it is not
+            encrypted and should be; nothing has changed.
         :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
         :raises InvalidInput: a bad namespace or agent, or the path is a file.
         :raises ConfigError: the configuration is wrong; the message names the file, the key and the nearest key.
@@ -129,12 +155,15 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             raise InvalidInput("summarizer: must have summarize(); see ports.Summarizer")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
+        provider = keys.provider(settings.encryption, master_key)
         connections = Connections(
             Path(path),
             durability=settings.store.durability,
             busy_timeout=settings.store.busy_timeout_seconds,
             create=create,
             secure_delete=settings.store.secure_delete,
+            keys=provider,
+            encrypt=settings.encryption.enabled or master_key is not None,
         )
         try:
             workspace = Workspace(connections, names, who, settings, clock or SystemClock(), create=create)
@@ -245,13 +274,15 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
     # Files
 
     @audited(keep=("format",))
-    def export(self, file: str | Path, *, format: str = "jsonl") -> int:
+    def export(self, file: str | Path, *, format: str = "jsonl", plain: bool = False) -> int:
         """Writes all memories of this namespace to a file, whole or not at all; returns how many.
 
         :param format: ``"jsonl"`` (every memory with all its fields, and the active pointers; not the log, old
             revisions or checkpoints) or ``"tree"`` (the plain tree JSON of simple implementations).
+        :param plain: False: the file of an encrypted store is sealed, line by line, by its master key; import_() opens
+            it again. True: anybody can read it.
         """
-        return files.export(self._workspace, Path(file), format)
+        return files.export(self._workspace, Path(file), format, plain=plain)
 
     @audited("parent", keep=("format",))
     def import_(self, file: str | Path, *, format: str = "auto", parent: Parent = "task") -> ImportReport:

@@ -17,7 +17,7 @@ from hybridmem import corrections, diversity, inputs, packing, ranking, rerank
 from hybridmem.corrections import Place
 from hybridmem.dates import Interval, moments
 from hybridmem.embed import checked
-from hybridmem.embed.model import Model, Recorded
+from hybridmem.embed.model import Model, Recorded, turned
 from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreClosed, StoreFull
 from hybridmem.filters import Filters, Source
 from hybridmem.index.pool import Pool
@@ -27,7 +27,7 @@ from hybridmem.pieces import last_piece
 from hybridmem.ports import Calibration, Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
 from hybridmem.results import Context, Hit, Located, ScoreDetails, SearchResult
-from hybridmem.store import models, outbox, rewind, states, tree
+from hybridmem.store import models, outbox, rewind, sealing, states, tree
 from hybridmem.store.past import Past
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import from_micros, to_micros
@@ -156,6 +156,10 @@ class Recall:
         vector = None
         if query is not None and (asked := self._query_vector(query, warnings)) is not None:
             vector, recorded = asked
+        if recorded is not None and workspace.connections.keyring is not None:
+            with workspace.read() as tx:
+                recorded = turned(tx, workspace.id, recorded)
+                vector = None if vector is None else sealing.turned(tx, workspace.id, vector)
         now = workspace.now() if as_of is None else min(as_of, workspace.now())
         named = [] if query is None else moments(query, from_micros(now))
         terms = [] if query is None else _terms(query, named)

@@ -97,7 +97,10 @@ class RecoveryVerbs:
             Memories that wait for their vector are counted as pending, and are no fault.
         """
         self._workspace.connections.check()
-        return doctor.verify(self._workspace.directory, namespace=self._workspace.namespace, replay=replay)
+        workspace = self._workspace
+        return doctor.verify(
+            workspace.directory, namespace=workspace.namespace, replay=replay, master_key=workspace.connections.keys
+        )
 
     @audited()
     def repair(self) -> Report:
@@ -109,7 +112,10 @@ class RecoveryVerbs:
         before = self.verify()
         workspace = self._workspace
         workspace.trail.say({"found": {one.kind: one.count for one in before.findings}})
-        return doctor.mend(workspace.write, self._indexer, workspace.agent, workspace.now(), before)
+        return doctor.mend(
+            workspace.write, self._indexer, workspace.agent, workspace.now(), before,
+            provider=workspace.connections.keys,
+        )  # fmt: skip
 
     @audited(reads=True, keep=("since",))
     def operations(self, since: int = 0) -> list[Operation]:

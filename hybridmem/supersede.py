@@ -70,7 +70,7 @@ class Superseding:
         parent = tree.by_id(tx, old.parent_id)
         same = None
         if draft.type in MERGED_TYPES:
-            same = tree.repeat(tx, parent, draft.type, draft.content, draft.structured)
+            same = tree.repeat(tx, self._workspace.id, parent, draft.type, draft.content, draft.structured)
         if same is None:
             extra: dict[str, Any] = {"pinned": True} if pinned else {}
             return self._writer.insert(tx, draft, parent, activate=True, **extra), True

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from hybridmem import config as configuration
-from hybridmem import inputs
+from hybridmem import inputs, keys
 from hybridmem.cleanse import Progress
 from hybridmem.config import Config
 from hybridmem.erase import Gone
 from hybridmem.erased import ErasureReceipt
 from hybridmem.memory import Memory
-from hybridmem.ports import Embedder
+from hybridmem.ports import Embedder, KeyProvider
 from hybridmem.replacing import replace_file
 from hybridmem.store import held, points
 from hybridmem.store.connect import Connections
@@ -33,16 +33,25 @@ from hybridmem.whole_store import open_whole
 AGENT = "operator"
 
 
-def export_user(path: str | Path, user: str, file: str | Path) -> int:
+def export_user(
+    path: str | Path,
+    user: str,
+    file: str | Path,
+    *,
+    config: str | Path | dict[str, Any] | Config | None = None,
+    master_key: KeyProvider | bytes | None = None,
+) -> int:
     """Writes everything that a store holds about a user to a JSON file: of each memory all its revisions with metadata,
     its weights, times and log entries; of a whole namespace also its tasks, checkpoints and runs.
 
     :return: how many memories. The same that :func:`erase_user` erases.
+    :param master_key: of an encrypted store, as for Memory.open(). The file is not sealed.
     :raises NotFound: there is no store. InvalidInput: the user is no name, or the file is part of a store.
     """
     name, target = inputs.name("user", user), Path(file)
     refuse_own(target)
-    with closing(Connections(Path(path), create=False)) as connections, connections.read() as tx:
+    provider = keys.provider(configuration.load(config).encryption, master_key)
+    with closing(Connections(Path(path), create=False, keys=provider)) as connections, connections.read() as tx:
         spaces = {names: _selected(tx, namespace, names, name) for namespace, names in points.namespaces(tx).items()}
         told: list[dict[str, Any]] = []
         for namespace, names in points.namespaces(tx).items():
@@ -65,6 +74,7 @@ def erase_user(
     dry_run: bool = False,
     config: str | Path | dict[str, Any] | Config | None = None,
     embedder: Embedder | None = None,
+    master_key: KeyProvider | bytes | None = None,
     progress: Progress | None = None,
 ) -> ErasureReceipt:
     """Erases everything that :func:`export_user` tells of, as Memory.erase() and erase_namespace() do: one transaction
@@ -75,15 +85,17 @@ def erase_user(
     :return: one receipt for all. :raises NotFound: there is no store.
     """
     name, settings = inputs.name("user", user), configuration.load(config)
-    with closing(Connections(Path(path), create=False)) as connections, connections.read() as tx:
+    provider = keys.provider(settings.encryption, master_key)
+    with closing(Connections(Path(path), create=False, keys=provider)) as connections, connections.read() as tx:
         spaces = {names: _selected(tx, namespace, names, name) for namespace, names in points.namespaces(tx).items()}
     concerned = {names: chosen for names, chosen in spaces.items() if chosen is None or chosen}
     quiet = settings.model_copy(update={"index": settings.index.model_copy(update={"background": False})})
+    given: dict[str, Any] = {"agent": AGENT, "config": quiet, "embedder": embedder, "master_key": provider}
     gone = Gone()
     for names, chosen in concerned.items():
-        with Memory.open(path, namespace=names, agent=AGENT, config=quiet, embedder=embedder, create=False) as memory:
+        with Memory.open(path, namespace=names, create=False, **given) as memory:
             gone.add(_erase_in(memory, name, whole=chosen is None, dry_run=dry_run))
-    with open_whole(Path(path), settings, embedder) as store:
+    with open_whole(Path(path), settings, embedder, provider) as store:
         row = None
         if not dry_run:
             with store.connections.write() as tx:

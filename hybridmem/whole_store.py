@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hybridmem import keys
 from hybridmem.cleanse import Cleansing
 from hybridmem.config import Config
 from hybridmem.embed.model import Model, choose
 from hybridmem.erase import Receipts
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
-from hybridmem.ports import Embedder, SystemClock
+from hybridmem.ports import Embedder, KeyProvider, SystemClock
 from hybridmem.store.connect import Connections
 from hybridmem.store.rows import to_micros
 
@@ -26,7 +27,12 @@ class WholeStore:
 
 
 @contextlib.contextmanager
-def open_whole(path: Path, config: Config, embedder: Embedder | None = None) -> Iterator[WholeStore]:
+def open_whole(
+    path: Path,
+    config: Config,
+    embedder: Embedder | None = None,
+    master_key: KeyProvider | bytes | None = None,
+) -> Iterator[WholeStore]:
     """Opens a store that is there; nothing runs behind it.
 
     :raises NotFound: there is no store at ``path``.
@@ -37,6 +43,7 @@ def open_whole(path: Path, config: Config, embedder: Embedder | None = None) -> 
         busy_timeout=config.store.busy_timeout_seconds,
         create=False,
         secure_delete=config.store.secure_delete,
+        keys=keys.provider(config.encryption, master_key),
     )
     try:
         model = Model(connections, lambda known: choose(known, config.embedding, embedder))

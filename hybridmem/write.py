@@ -332,7 +332,7 @@ class Writer:
         """The key of the stored node, and whether it was there already and is only confirmed."""
         parent = keys[draft.parent] if isinstance(draft.parent, int) else self.parent_key(tx, draft.parent)
         if draft.type in MERGED_TYPES and draft.uid is None:
-            same = tree.repeat(tx, parent, draft.type, draft.content, draft.structured)
+            same = tree.repeat(tx, self._workspace.id, parent, draft.type, draft.content, draft.structured)
             if same is not None:
                 self.confirm(tx, same, draft.created_at)
                 return same, True

@@ -15,7 +15,7 @@ from hybridmem import Memory
 #: What is no call on the data of a namespace: the name of the handle's own things, opening and closing.
 NOT_CALLS = {"agent", "close", "config", "namespace", "open", "path"}
 #: What is about the whole store by design, whatever the namespace; backups are tested by what they say.
-OF_THE_STORE = {"backup", "backups", "reembed"}
+OF_THE_STORE = {"backup", "backups", "reembed", "rotate_master_key"}
 
 
 @dataclass(frozen=True)

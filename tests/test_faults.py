@@ -48,6 +48,7 @@ def test_every_point_is_listed_and_passed_in_one_place() -> None:
         *faults.CONSOLIDATION_POINTS,
         *faults.PURGE_POINTS,
         *faults.AUDIT_POINTS,
+        *faults.ENCRYPTION_POINTS,
         *faults.ERASURE_POINTS,
     ]
     assert len(set(known)) == len(known)

@@ -21,10 +21,12 @@ from typing import Any
 
 from hybridmem import faults
 from hybridmem.audit import OK, Call
+from hybridmem.store import sealing
 from hybridmem.store.log import START, digest
 from hybridmem.store.log import head as log_head
 from hybridmem.store.points import set_setting, setting
 from hybridmem.store.rows import dump, from_micros
+from hybridmem.store.unlocking import ring
 from hybridmem.types import AuditEntry
 
 #: Setting: the secret of this store under which queries are hashed, 64 hexadecimal digits.
@@ -107,17 +109,25 @@ def _said(tx: sqlite3.Connection, namespace: int, call: Call, queries: str) -> t
     """The id and the details of an entry. What was given as an id and is none may be anything: it is hashed."""
     node, detail = call.node, call.detail
     if call.query is not None and queries != "none":
-        detail = {**detail, "query": call.query if queries == "plain" else keyed(tx, call.query)}
+        detail = {**detail, "query": _asked(tx, namespace, call.query, queries)}
     if node is not None and not _MADE.fullmatch(node):
         row = tx.execute("SELECT 1 FROM node WHERE namespace_id = ? AND uid = ?", (namespace, node)).fetchone()
         if row is None:
-            return None, {**detail, "unknown_id": keyed(tx, node)}
+            return None, {**detail, "unknown_id": keyed(tx, namespace, node)}
     return node, detail
 
 
-def keyed(tx: sqlite3.Connection, text: str) -> str:
+def _asked(tx: sqlite3.Connection, namespace: int, query: str, queries: str) -> str:
+    """A query as it is kept; in an encrypted store never as it was asked."""
+    return query if queries == "plain" and ring(tx) is None else keyed(tx, namespace, query)
+
+
+def keyed(tx: sqlite3.Connection, namespace: int, text: str) -> str:
     """The hash of a text under the secret of the store: queries can be guessed, and a plain hash would tell which
-    guess is right."""
+    guess is right. In an encrypted store under the data key, since the secret can be read from the file."""
+    data_key = sealing.writing(tx, namespace)
+    if data_key is not None:
+        return "hmac-sha256:" + data_key.hashed("audit", text).hex()
     secret = setting(tx, SECRET)
     if secret is None:
         secret = secrets.token_hex(32)

@@ -12,17 +12,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from hybridmem.errors import InvalidInput, NotFound, StoreDamaged, StoreTooNew
-from hybridmem.store import log, outbox, points
-from hybridmem.store.connect import Connections, translated
+from hybridmem import crypto
+from hybridmem.errors import EncryptionError, InvalidInput, NotFound, StoreDamaged, StoreTooNew
+from hybridmem.ports import KeyProvider
+from hybridmem.store import data_keys, log, outbox, points, sealing, unlocking
+from hybridmem.store.connect import Connections
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION
+from hybridmem.store.translated import translated
 from hybridmem.types import Namespace
 
 #: Setting of a backup file: its Record.
 RECORD = "backup"
 #: Setting of a restored database: the digest of what the backup held.
 RESTORED_FROM = "restored_from"
+#: What is told of a label that cannot be opened.
+SEALED = "(sealed)"
 #: Pages copied between two looks at who wants to stop it; 8 MB. No slower than all at once.
 PAGES = 2000
 
@@ -105,32 +111,33 @@ def copy(connections: Connections, target: Path, record: Record, progress: Progr
     with closing(connections.separate()) as source:
         with translated(connections.directory, 0.0):
             source.execute("BEGIN")
-            found = facts(source)
+            found, noted = facts(source), _recorded(source, record)
         with translated(target.parent, 0.0), closing(scratch(target)) as made:
             source.backup(made, pages=PAGES, progress=_told(progress))
             single_file(made)
-            points.set_setting(made, RECORD, asdict(record))
+            points.set_setting(made, RECORD, noted)
     return found
 
 
-def look(file: Path) -> Contents:
+def look(file: Path, keys: KeyProvider | None = None) -> Contents:
     """Opens a backup file, and reads what it is without reading all of it.
 
+    :param keys: of an encrypted one, to read its label; without it there is one, and no more is told.
     :raises NotFound: there is no such file. InvalidInput: it is no file, or a database that somebody has open.
     :raises StoreDamaged: it is no backup, or so damaged that this is seen. StoreTooNew: made by a later version.
     """
     with reading(file) as conn:
-        return _contents(conn, file, count=False)
+        return _contents(conn, file, count=False, keys=keys)
 
 
-def verify(file: Path, expected: Facts | None = None) -> Contents:
+def verify(file: Path, expected: Facts | None = None, keys: KeyProvider | None = None) -> Contents:
     """Opens a backup file, reads all of it and checks it: SQLite's own check of every page and index, references, the
     chain of the log, and that it holds what was copied (``expected``; None: not compared).
 
     :raises StoreDamaged: something is wrong; says what. Else as :func:`look`.
     """
     with reading(file) as conn:
-        found = _contents(conn, file, count=True)
+        found = _contents(conn, file, count=True, keys=keys)
         wrong = [row[0] for row in conn.execute("PRAGMA integrity_check(3)").fetchall() if row[0] != "ok"]
         if wrong:
             raise StoreDamaged(f"{file}: SQLite finds damage: {'; '.join(wrong)}")
@@ -153,7 +160,7 @@ def prepare(
     *,
     unset: Sequence[str],
     at: int,
-    carry: Callable[[sqlite3.Connection], None],
+    carry: Callable[[unlocking.Connection], None],
 ) -> Facts:
     """Copies a backup file into an empty one, and makes that ready to be a store.
 
@@ -194,7 +201,7 @@ def prepare(
 def is_copy_of(file: Path, contents: Contents) -> bool:
     """Whether a database was restored from a backup with these contents."""
     with reading(file) as conn:
-        _contents(conn, file, count=False)
+        _contents(conn, file, count=False, keys=None)
         return bool(points.setting(conn, RESTORED_FROM) == _digest(contents.facts))
 
 
@@ -226,19 +233,45 @@ def _said(error: sqlite3.Error) -> str:
     return "is not an SQLite database" if "not a database" in str(error) else f"SQLite says: {error}"
 
 
-def _contents(conn: sqlite3.Connection, file: Path, *, count: bool) -> Contents:
+def unlock(file: Path, keys: KeyProvider | None) -> None:
+    """:raises EncryptionError: the backup is encrypted, and this is not its master key."""
+    with reading(file) as conn:
+        data_keys.keyring(conn, keys, str(file))
+
+
+def _contents(conn: sqlite3.Connection, file: Path, *, count: bool, keys: KeyProvider | None) -> Contents:
     application, version = (conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if application != APPLICATION_ID:
         raise StoreDamaged(f"{file}: is not a backup of hybridmem")
     if version > SCHEMA_VERSION:
         raise StoreTooNew(f"{file}: has schema version {version}, this hybridmem knows {SCHEMA_VERSION}; upgrade it")
     record = points.setting(conn, RECORD)
+    if record and isinstance(record["label"], list):
+        record["label"] = _label(conn, record["label"], keys)
     return Contents(Record(**record) if record else None, facts(conn, count=count))
 
 
-def scratch(file: Path) -> sqlite3.Connection:
+def _label(conn: sqlite3.Connection, sealed: list[Any], keys: KeyProvider | None) -> str:
+    try:
+        keyring = data_keys.keyring(conn, keys, "")
+        return SEALED if keyring is None else keyring.key(conn, sealed[0]).unseal(sealed[1], 0, 0, RECORD)
+    except (EncryptionError, crypto.Broken):
+        return SEALED
+
+
+def _recorded(source: sqlite3.Connection, record: Record) -> dict[str, Any]:
+    """As it is noted in the backup: an encrypted store has no word of a user in it."""
+    found = asdict(record)
+    space = points.namespace_id(source, tuple(record.namespace))
+    key = None if space is None else sealing.writing(source, space)
+    if key is not None and record.label is not None:
+        found["label"] = [key.id, key.seal(record.label, 0, 0, RECORD)]
+    return found
+
+
+def scratch(file: Path) -> unlocking.Connection:
     """A file that is thrown away if anything goes wrong, so SQLite need not protect it."""
-    conn = sqlite3.connect(file, isolation_level=None)
+    conn = sqlite3.connect(file, isolation_level=None, factory=unlocking.Connection)
     conn.execute("PRAGMA synchronous = OFF")
     conn.execute("PRAGMA journal_mode = OFF")
     return conn

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from hybridmem.ports import KeyProvider
 from hybridmem.store import audit, cleansing, tombstones
 from hybridmem.store.directory import DATABASE_NAME
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION
+from hybridmem.store.unlocking import Connection
 
 logger = logging.getLogger("hybridmem")
 LOG = f"{DATABASE_NAME}-wal"
@@ -46,7 +48,7 @@ def _tombstones(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
 CARRIED: list[Callable[[sqlite3.Connection, sqlite3.Connection], None]] = [_tombstones, audit.carry]
 
 
-def carry(directory: Path, new: sqlite3.Connection) -> None:
+def carry(directory: Path, new: Connection, keys: KeyProvider | None) -> None:
     """Does so for the store in a directory, if there is one that can be read."""
     if not (directory / DATABASE_NAME).exists():
         return
@@ -54,6 +56,7 @@ def carry(directory: Path, new: sqlite3.Connection) -> None:
         with _old(directory) as old:
             if old is None:
                 return
+            cleansing.unlock(new, keys, str(directory))
             cleansing.migrate(new)
             for one in CARRIED:
                 one(old, new)

@@ -12,10 +12,12 @@ import sqlite_utils
 
 from hybridmem import faults
 from hybridmem.errors import StoreDamaged
+from hybridmem.ports import KeyProvider
 from hybridmem.replacing import replace_file
-from hybridmem.store import backup, erasing, points, tombstones
-from hybridmem.store.connect import Connections, translated
+from hybridmem.store import backup, data_keys, erasing, points, tombstones, unlocking
+from hybridmem.store.connect import Connections
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migrations
+from hybridmem.store.translated import translated
 
 #: Seconds between two tries for what others hold.
 POLL_SECONDS = 0.05
@@ -98,7 +100,9 @@ def _spaces(conn: sqlite3.Connection, wanted: tombstones.Tombstones) -> dict[int
     return {one: set(wanted[key]) for one, key in names.items() if key in wanted}
 
 
-def cleanse_backup(file: Path, wanted: tombstones.Tombstones, at: int, *, summaries: bool) -> int:
+def cleanse_backup(
+    file: Path, wanted: tombstones.Tombstones, at: int, keys: KeyProvider | None, *, summaries: bool
+) -> int:
     """Erases the same in a backup: in a copy, which is rewritten, checked, and takes its place. Returns how many
     memories went there.
 
@@ -109,6 +113,7 @@ def cleanse_backup(file: Path, wanted: tombstones.Tombstones, at: int, *, summar
         with backup.reading(file) as source, translated(path.parent, 0.0), closing(backup.scratch(path)) as made:
             source.backup(made, pages=backup.PAGES)
             backup.single_file(made)
+            unlock(made, keys, str(file))
             gone = erase_in(made, wanted, at, summaries=summaries)
             faults.point("erase.in_backup")
             made.execute("INSERT INTO lexical (lexical) VALUES ('optimize')")
@@ -136,6 +141,16 @@ def erase_in(conn: sqlite3.Connection, wanted: tombstones.Tombstones, at: int, *
     gone = erasing.apply(conn, wanted, AGENT, at, summaries=summaries)
     conn.execute("COMMIT")
     return gone
+
+
+def unlock(conn: unlocking.Connection, keys: KeyProvider | None, where: str) -> None:
+    """Lets a connection read what is sealed, if it is.
+
+    :raises EncryptionError: it is sealed, and this is not its master key.
+    """
+    keyring = data_keys.keyring(conn, keys, where)
+    if keyring is not None:
+        unlocking.install(conn, keyring)
 
 
 def migrate(conn: sqlite3.Connection) -> None:

@@ -11,11 +11,13 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hybridmem.store import gathering, lexical, log, outbox, points, purged, states, tombstones, tree
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import PURGED_KEY, Key, dump, subtree_range
 from hybridmem.store.states import Member
+from hybridmem.store.unlocking import ring
 from hybridmem.text import terms
 from hybridmem.types import Namespace
 
@@ -84,7 +86,7 @@ def take(tx: sqlite3.Connection, by: By, nodes: Sequence[Member]) -> Counter[str
     names = {node.id: node.uid for node in going}
     blanked = purged.blank(tx, by.namespace, names, purged.telling(tx, by.namespace, set(names.values())))
     found["log_entries"] = len(blanked)
-    tx.execute("DELETE FROM claim WHERE node_id IN (SELECT value FROM json_each(?))", (dump(ids),))
+    tx.execute("DELETE FROM main.claim WHERE node_id IN (SELECT value FROM json_each(?))", (dump(ids),))
     payload = {"nodes": [[uid, {}] for uid in names.values()], "blanked": blanked, "erased": True}
     log.append(tx, by.namespace, kind=log.PURGE, node_uid=None, agent=by.agent, at=by.at, payload=payload)
     return found
@@ -154,13 +156,22 @@ def _blank_labels(tx: sqlite3.Connection, namespace: int, nodes: Sequence[Member
         "SELECT id, label FROM checkpoint WHERE namespace_id = ? AND label IS NOT NULL", (namespace,)
     ).fetchall()
     record = points.setting(tx, "backup")
-    labels = {row[1] for row in rows} | ({record["label"]} if record and record["label"] else set())
+    said = _opened_label(tx, record["label"]) if record else None
+    labels = {row[1] for row in rows} | ({said} if said else set())
     telling = _telling_labels(tx, namespace, labels, nodes) if labels else set()
     ids = [row[0] for row in rows if row[1] in telling]
-    tx.executemany("UPDATE checkpoint SET label = ? WHERE id = ?", [(BLANK_LABEL, one) for one in ids])
-    if record and record["label"] in telling:
+    tx.executemany("UPDATE main.checkpoint SET label = ?, key_id = 0 WHERE id = ?", [(BLANK_LABEL, one) for one in ids])
+    if record and said in telling:
         points.set_setting(tx, "backup", {**record, "label": BLANK_LABEL})
     return len(ids)
+
+
+def _opened_label(tx: sqlite3.Connection, stored: str | list[Any] | None) -> str | None:
+    """The label of a backup as it was given: in one of an encrypted store it is sealed."""
+    keyring = ring(tx)
+    if isinstance(stored, list):
+        return None if keyring is None else keyring.key(tx, stored[0]).unseal(stored[1], 0, 0, "backup")
+    return stored
 
 
 def _telling_labels(
@@ -282,7 +293,7 @@ def take_namespace(tx: sqlite3.Connection, namespace: int, names: Namespace, at:
     nodes = "SELECT id FROM node WHERE namespace_id = ?"
     tx.execute(f"DELETE FROM lexical WHERE rowid IN ({nodes})", (namespace,))
     for table in _BY_NODE:
-        tx.execute(f"DELETE FROM {table} WHERE node_id IN ({nodes})", (namespace,))
+        tx.execute(f"DELETE FROM main.{table} WHERE node_id IN ({nodes})", (namespace,))
     tables = tx.execute(
         """SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c
         WHERE m.type = 'table' AND c.name = 'namespace_id' ORDER BY m.name = 'node', m.name"""
@@ -290,7 +301,7 @@ def take_namespace(tx: sqlite3.Connection, namespace: int, names: Namespace, at:
     for (table,) in tables:
         if table in KEPT:
             continue
-        cursor = tx.execute(f"DELETE FROM {table} WHERE namespace_id = ?", (namespace,))
+        cursor = tx.execute(f"DELETE FROM main.{table} WHERE namespace_id = ?", (namespace,))
         if table in ("operation", "checkpoint", "session"):
             found[f"{table}s"] = cursor.rowcount
     for setting in (f"forgetting.{namespace}", f"index_server:{namespace}"):

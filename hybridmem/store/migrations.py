@@ -15,7 +15,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 migrations = Migrations("hybridmem")
 
@@ -66,7 +66,14 @@ def m006_audit(db: sqlite_utils.Database) -> None:
 
 
 @migrations()
-def m007_erasure(db: sqlite_utils.Database) -> None:
+def m007_encryption(db: sqlite_utils.Database) -> None:
+    """The data keys of an encrypted store, and which of them has sealed a value; see hybridmem.store.sealing."""
+    for statement in _ENCRYPTION:
+        db.execute(statement)
+
+
+@migrations()
+def m008_erasure(db: sqlite_utils.Database) -> None:
     """What has been erased, so that nothing brings it back, and the receipts of it."""
     for statement in _ERASURE:
         db.execute(statement)
@@ -273,6 +280,24 @@ _AUDIT = (
         INSERT INTO audit_head VALUES (new.id, 0, '{_AUDIT_START}', 0, '{_AUDIT_START}');
     END""",
     f"INSERT INTO audit_head SELECT id, 0, '{_AUDIT_START}', 0, '{_AUDIT_START}' FROM namespace",
+)
+
+_ENCRYPTION = (
+    """CREATE TABLE data_key (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        wrapped BLOB,                          -- by the master key; NULL: from here on nothing is sealed
+        master TEXT NOT NULL,                  -- the id of the master key; '': none
+        made_at INTEGER NOT NULL,
+        retired_at INTEGER,                    -- NULL: what is written is sealed by this one
+        turns INTEGER NOT NULL DEFAULT 0 CHECK (turns IN (0, 1)) -- 1: the vectors of the namespace are turned by it
+    ) STRICT""",
+    "CREATE INDEX data_key_namespace ON data_key (namespace_id)",
+    *(
+        # 0: it is not sealed
+        f"ALTER TABLE {table} ADD COLUMN key_id INTEGER NOT NULL DEFAULT 0"
+        for table in ("revision", "task", "checkpoint")
+    ),
 )
 
 _ERASURE = (

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from hybridmem.ports import Vectors
 from hybridmem.store import outbox, points
 from hybridmem.store.outbox import Pending
@@ -121,7 +119,7 @@ def save(tx: sqlite3.Connection, item: Pending, vectors: Vectors) -> None:
         "INSERT INTO embedding_next (node_id, piece, revision_id, vector) VALUES (?, ?, ?, ?)",
         [
             (item.node_id, piece, item.revision, row.tobytes())
-            for piece, row in enumerate(np.ascontiguousarray(vectors, dtype="<f4"))
+            for piece, row in enumerate(outbox.rows_of(tx, item.namespace, vectors))
         ],
     )
 

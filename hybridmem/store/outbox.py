@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridmem.ports import Vectors
+from hybridmem.store import sealing
 from hybridmem.store.rows import PURGED_KEY, dump, subtree_range
 
 
@@ -86,9 +87,14 @@ def save(tx: sqlite3.Connection, item: Pending, vectors: Vectors) -> None:
         "INSERT INTO embedding (namespace_id, node_id, piece, revision_id, vector) VALUES (?, ?, ?, ?, ?)",
         [
             (item.namespace, item.node_id, piece, item.revision, row.tobytes())
-            for piece, row in enumerate(np.ascontiguousarray(vectors, dtype="<f4"))
+            for piece, row in enumerate(rows_of(tx, item.namespace, vectors))
         ],
     )
+
+
+def rows_of(tx: sqlite3.Connection, namespace: int, vectors: Vectors) -> Vectors:
+    """Vectors (p, d) as they are kept."""
+    return np.ascontiguousarray(sealing.turned(tx, namespace, vectors), dtype="<f4")
 
 
 def drop_embedding(tx: sqlite3.Connection, node_id: int) -> None:
@@ -111,9 +117,10 @@ def done(tx: sqlite3.Connection, entries: Iterable[int]) -> None:
     tx.executemany("DELETE FROM outbox WHERE id = ?", [(entry,) for entry in entries])
 
 
-def failed(tx: sqlite3.Connection, entry: int, reason: str) -> None:
+def failed(tx: sqlite3.Connection, item: Pending, reason: str) -> None:
     """Leaves an entry where it is with the reason; it is tried again at the next flush()."""
-    tx.execute("UPDATE outbox SET attempts = attempts + 1, reason = ? WHERE id = ?", (reason, entry))
+    told = sealing.reason(tx, item.node_id, reason)
+    tx.execute("UPDATE outbox SET attempts = attempts + 1, reason = ? WHERE id = ?", (told, item.entry))
 
 
 def waiting(tx: sqlite3.Connection, namespace: int | None = None) -> int:
@@ -144,11 +151,12 @@ def drop_unneeded(tx: sqlite3.Connection) -> None:
 
 def stuck(tx: sqlite3.Connection, namespace: int) -> list[tuple[str, str]]:
     """(public id, reason) of what failed."""
-    return tx.execute(
-        """SELECT n.uid, o.reason FROM outbox o JOIN node n ON n.id = o.node_id
+    rows = tx.execute(
+        """SELECT n.uid, n.id, o.reason FROM outbox o JOIN node n ON n.id = o.node_id
         WHERE o.namespace_id = ? AND o.reason IS NOT NULL ORDER BY o.id""",
         (namespace,),
     ).fetchall()
+    return [(uid, sealing.opened_reason(tx, node_id, reason)) for uid, node_id, reason in rows]
 
 
 def requeue_all(tx: sqlite3.Connection) -> None:
@@ -173,7 +181,7 @@ def failed_content(tx: sqlite3.Connection, node_id: int, revision: int, reason: 
     tx.execute(
         """UPDATE outbox SET attempts = attempts + 1, reason = ? WHERE node_id = ?
         AND node_id IN (SELECT id FROM node WHERE id = ? AND revision_id = ?)""",
-        (reason, node_id, node_id, revision),
+        (sealing.reason(tx, node_id, reason), node_id, node_id, revision),
     )
 
 

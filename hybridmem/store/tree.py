@@ -13,10 +13,13 @@ from typing import Any
 
 from hybridmem import faults
 from hybridmem.errors import Conflict, InvalidInput, NotFound, StoreDamaged
+from hybridmem.store import sealing
 from hybridmem.store.paths import path_below, path_end, path_ids
-from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, PURGED_KEY, Key, content_key, dump, subtree_range, to_node
+from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, PURGED_KEY, Key, dump, subtree_range, to_node
+from hybridmem.store.unlocking import ring
 from hybridmem.types import Node, State
 
+_SPEAKER = 11  # where it stands in SCAN_COLUMNS
 _KEY_COLUMNS = "id, uid, parent_id, path, depth, type, version, state"
 
 # Writing
@@ -52,22 +55,18 @@ def insert(
     # Inside an immediate transaction nobody else can take the next id, and the path needs it before the insert.
     row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'node'").fetchone()
     node_id = (row[0] if row else 0) + 1
-    revision = tx.execute(
-        "INSERT INTO revision (node_id, version, content, structured, metadata) VALUES (?, 1, ?, ?, ?)",
-        (node_id, content, structured, dump(metadata)),
-    ).lastrowid
-    assert revision is not None
+    data_key = sealing.writing(tx, namespace)
+    revision = sealing.add_revision(tx, data_key, node_id, 1, content, structured, dump(metadata))
     path = path_below(parent.path if parent else "/", node_id)
     depth = parent.depth + 1 if parent else 0
     tx.execute(
         """INSERT INTO node (id, namespace_id, uid, parent_id, path, depth, type, revision_id, content_key, importance,
-            confidence, uses, pinned, state, replaced_by, agent, terms, speaker, created_at, updated_at,
-            active_at)
+            confidence, uses, pinned, state, replaced_by, agent, terms, speaker, created_at, updated_at, active_at)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
-            node_id, namespace, uid, parent.id if parent else None, path, depth, type, revision, content_key(content),
-            importance, confidence, uses, pinned, state, replaced_by, agent, terms, speaker, created_at, at,
-            created_at,
+            node_id, namespace, uid, parent.id if parent else None, path, depth, type, revision,
+            sealing.content_key(data_key, content), importance, confidence, uses, pinned, state, replaced_by, agent,
+            terms, sealing.voice(data_key, speaker), created_at, at, created_at,
         ),
     )  # fmt: skip
     if parent:
@@ -86,15 +85,10 @@ def revise(
     speaker: str,
 ) -> int:
     """Gives a node another content or metadata as a new revision; the old one stays. Returns the revision's id."""
-    revision = tx.execute(
-        "INSERT INTO revision (node_id, version, content, structured, metadata) VALUES (?, ?, ?, ?, ?)",
-        (key.id, key.version + 1, content, structured, dump(metadata)),
-    ).lastrowid
-    assert revision is not None
-    tx.execute(
-        "UPDATE node SET revision_id = ?, content_key = ?, terms = ?, speaker = ? WHERE id = ?",
-        (revision, content_key(content), terms, speaker, key.id),
-    )
+    data_key = sealing.writing_to(tx, key.id)
+    revision = sealing.add_revision(tx, data_key, key.id, key.version + 1, content, structured, dump(metadata))
+    values = (revision, sealing.content_key(data_key, content), terms, sealing.voice(data_key, speaker), key.id)
+    tx.execute("UPDATE node SET revision_id = ?, content_key = ?, terms = ?, speaker = ? WHERE id = ?", values)
     return revision
 
 
@@ -210,13 +204,16 @@ def root(tx: sqlite3.Connection, namespace: int) -> Key:
     return Key(*row)
 
 
-def repeat(tx: sqlite3.Connection, parent: Key, type: str, content: str, structured: bool) -> Key | None:
+def repeat(
+    tx: sqlite3.Connection, namespace: int, parent: Key, type: str, content: str, structured: bool
+) -> Key | None:
     """The live node under ``parent`` with exactly this type and content, if there is one; of several the oldest."""
+    same = sealing.content_keys(tx, namespace, content)
     row = tx.execute(
-        f"""SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? AND content_key = ?
+        f"""SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? AND content_key IN ({", ".join("?" * len(same))})
             AND type IN ('fact', 'preference', 'decision') AND type = ? AND state = 'live'
             AND (SELECT structured FROM revision WHERE id = revision_id) = ? ORDER BY id LIMIT 1""",
-        (parent.id, content_key(content), type, structured),
+        (parent.id, *same, type, structured),
     ).fetchone()
     return Key(*row) if row else None
 
@@ -330,14 +327,22 @@ def scan(
             (low, high, namespace, *states),
         ).fetchall()
         if len(paths) == 1 and not ids:
-            return found
+            return _voiced(tx, found)
         rows.update((row[9], row) for row in found)
     loose = tx.execute(
         f"SELECT {SCAN_COLUMNS} FROM node WHERE id IN (SELECT value FROM json_each(?)) AND {within}",
         (dump(list(ids)), namespace, *states),
     ).fetchall()
     rows.update((row[9], row) for row in loose)
-    return [rows[path] for path in sorted(rows)]
+    return _voiced(tx, [rows[path] for path in sorted(rows)])
+
+
+def _voiced(tx: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows of SCAN_COLUMNS with the names of the speakers."""
+    if ring(tx) is None:
+        return rows
+    names = sealing.voices(tx, [row[_SPEAKER] for row in rows])
+    return [(*row[:_SPEAKER], name, *row[_SPEAKER + 1 :]) for row, name in zip(rows, names, strict=True)]
 
 
 def keys(tx: sqlite3.Connection, ids: Sequence[int]) -> list[Key]:

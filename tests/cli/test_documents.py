@@ -67,8 +67,12 @@ SUCCESSES = {
     "export": ("export", "out.jsonl"),
     "import": ("import", "chat.json"),
     "config": ("config",),
+    "new-key": ("new-key", "new.key"),
     "--version": ("--version",),
 }
+
+#: What needs a key, and has tests of its own (test_encryption.py).
+ENCRYPTION = {"encrypt", "reencrypt", "decrypt", "rotate-key"}
 
 #: name → (arguments, exit code, type of the error)
 FAILURES = {
@@ -230,7 +234,7 @@ def test_every_command_has_a_success_here(cli: Cli) -> None:
     """A new command must come with its row above (demo has tests of its own)."""
     text = cli("--help").out + cli("task", "--help").out
     shown = {line.split()[1] for line in text.splitlines() if line.startswith("│ ") and line[2].islower()}
-    covered = {word for name in SUCCESSES for word in name.split() if not word.startswith("-")} | {"demo"}
+    covered = {word for name in SUCCESSES for word in name.split() if not word.startswith("-")} | {"demo", *ENCRYPTION}
     assert shown == covered
 
 
