@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hybridmem.erase_check import verify_erasure
     from hybridmem.erased import ErasureCheck, ErasureReceipt
     from hybridmem.errors import (
+        AccessDenied,
         ConfigError,
         Conflict,
         EmbeddingMismatch,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
     from hybridmem.ports import KeyProvider
+    from hybridmem.principals import Grant, Principal, SharedSubtree
     from hybridmem.reencrypt import ReencryptReport, encrypt
     from hybridmem.results import (
         Context,
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessDenied",
     "AuditEntry",
     "AuditPruned",
     "Backup",
@@ -93,6 +96,7 @@ __all__ = [
     "ErasureCheck",
     "ErasureReceipt",
     "Finding",
+    "Grant",
     "HistoryEntry",
     "Hit",
     "HybridMemError",
@@ -111,6 +115,7 @@ __all__ = [
     "Observed",
     "Operation",
     "Policy",
+    "Principal",
     "PruneReport",
     "Pruned",
     "PurgeReport",
@@ -123,6 +128,7 @@ __all__ = [
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
+    "SharedSubtree",
     "StateChange",
     "Stats",
     "StoreBusy",
@@ -146,8 +152,9 @@ __all__ = [
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
     "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
-    "hybridmem.erased", "hybridmem.findings", "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore",
-    "hybridmem.doctor", "hybridmem.users", "hybridmem.erase_check", "hybridmem.ports", "hybridmem.reencrypt",
+    "hybridmem.erased", "hybridmem.findings", "hybridmem.config", "hybridmem.principals", "hybridmem.memory",
+    "hybridmem.backup_restore", "hybridmem.doctor", "hybridmem.users", "hybridmem.erase_check", "hybridmem.ports",
+    "hybridmem.reencrypt",
 )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ MAX_ID = 512
 WORDS = frozenset({
     "auto", "namespace", "task", "text", "markdown", "messages", "json", "tree", "time", "score", "jsonl", "chat",
     "lines", "live", "archived", "superseded", "forgotten", "open", "paused", "done", "failed", "configured", "decay",
-    "least_weight", "age", "least_recently_used", "newest", "random",
+    "read", "write", "admin", "least_weight", "age", "least_recently_used", "newest", "random",
 })  # fmt: skip
 #: Arguments that narrow a search: an entry says that they were given, not what they were.
 FILTERS = ("types", "states", "since", "until", "metadata", "as_of")
@@ -228,11 +228,16 @@ def audited(
             filters=tuple(name for name in FILTERS if name in names and name not in keep) if reads else (),
             places={name: place - 1 for place, name in enumerate(names)},
         )
-        made = _generating(function, rule) if inspect.isgeneratorfunction(function) else _calling(function, rule)
-        made.audited = rule  # type: ignore[attr-defined]
-        return cast("Callable[P, T]", made)
+        return cast("Callable[P, T]", audited_by(rule, function))
 
     return decorate
+
+
+def audited_by(rule: Rule, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with an entry of each call by this rule."""
+    made = _generating(function, rule) if inspect.isgeneratorfunction(function) else _calling(function, rule)
+    made.audited = rule  # type: ignore[attr-defined]
+    return made
 
 
 def _calling(function: Callable[..., Any], rule: Rule) -> Callable[..., Any]:

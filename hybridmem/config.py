@@ -15,10 +15,13 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from hybridmem.config_safety import AuditConfig, EncryptionConfig, ErasureConfig, Section
 from hybridmem.errors import ConfigError, InvalidInput
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class StoreConfig(Section):
@@ -93,9 +96,8 @@ class WeightConfig(Section):
     curve: Literal["half_life", "ebbinghaus"] = "half_life"
     half_life_days: float = Field(default=30.0, gt=0.0)
     half_life_days_by_type: dict[str, float] = {"preference": 365.0, "fact": 180.0, "decision": 90.0}
-    default_importance: dict[str, float] = {
-        "preference": 0.9, "task": 0.8, "decision": 0.8, "fact": 0.6, "event": 0.5, "note": 0.4,
-    }  # fmt: skip
+    default_importance: dict[str, float] = {"preference": 0.9, "task": 0.8, "decision": 0.8, "fact": 0.6, "event": 0.5,
+                                            "note": 0.4}  # fmt: skip
     other_importance: float = Field(default=0.5, ge=0.0, le=1.0)
     importance_estimator: Literal["type", "rules"] = "type"
     default_confidence: float = Field(default=0.7, ge=0.0, le=1.0)
@@ -273,6 +275,24 @@ class ConsolidationConfig(Section):
         return self
 
 
+class EncryptionConfig(Section):
+    enabled: bool = False
+    key: str | None = Field(default="env:HYBRIDMEM_KEY", pattern=r"^(env|file):.+$")
+
+
+class AuditConfig(Section):
+    enabled: bool = True
+    reads: bool = True
+    queries: Literal["hash", "plain", "none"] = "hash"
+    flush_seconds: float = Field(default=1.0, ge=0.0, le=3600.0)
+    retention_days: float | None = Field(default=None, gt=0.0, le=1_000_000.0)
+
+
+class ErasureConfig(Section):
+    summaries: Literal["remake", "flag"] = "remake"
+    wait_seconds: float = Field(default=10.0, ge=0.0, le=3600.0)
+
+
 class Config(Section):
     store: StoreConfig = StoreConfig()
     encryption: EncryptionConfig = EncryptionConfig()
@@ -295,8 +315,7 @@ def load(
 
     :param source: a YAML file, a mapping, a Config, or None for the defaults.
     :param overrides: dotted keys to values, e.g. ``{"retrieval.k": 5}``; they win over the source.
-    :raises ConfigError: the file cannot be read or parsed, a key is unknown (the nearest is named), a value is out of
-        range, or ``${NAME}`` is not set in the environment.
+    :raises ConfigError: the file cannot be read or parsed, a key is unknown, a value out of range, or a NAME unset.
     """
     if isinstance(source, Config):
         name, data = "configuration", source.model_dump()

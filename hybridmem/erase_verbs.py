@@ -53,7 +53,7 @@ class EraseVerbs:
         :raises InvalidInput: it is the root; or it has memories below it and ``subtree`` is False.
         :raises NotFound: there is no such node in this namespace.
         """
-        return self._told(self._erasing.erase(id, subtree=subtree, dry_run=dry_run, progress=progress))
+        return self._erased(self._erasing.erase(id, subtree=subtree, dry_run=dry_run, progress=progress))
 
     @audited(keep=("everything", "dry_run"))
     def erase_namespace(
@@ -66,9 +66,9 @@ class EraseVerbs:
         :param dry_run: this, ``progress`` and the result as in :meth:`erase`.
         :raises InvalidInput: ``everything`` is not True.
         """
-        return self._told(self._erasing.namespace(everything=everything, dry_run=dry_run, progress=progress))
+        return self._erased(self._erasing.namespace(everything=everything, dry_run=dry_run, progress=progress))
 
-    def _told(self, receipt: ErasureReceipt) -> ErasureReceipt:
+    def _erased(self, receipt: ErasureReceipt) -> ErasureReceipt:
         if not receipt.dry_run:
             self._wake()
         return receipt

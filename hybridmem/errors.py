@@ -18,6 +18,7 @@
     ├── StoreClosed              11   the handle was closed, or carried over a fork
     ├── RerankerUnavailable      12   the configured reranker cannot be loaded
     ├── EncryptionError          16   an encrypted store without its master key, or one that is not encrypted
+    ├── AccessDenied             17   what is shared with this namespace is not shared for that
     └── SummarizerUnavailable    15   the configured summariser cannot be reached; consolidate() reports it and goes on
 """
 
@@ -134,3 +135,10 @@ class EncryptionError(HybridMemError):
     asked for and the store is not encrypted. Nothing has changed. No message ever shows a key, only fingerprints."""
 
     exit_code = 16
+
+
+class AccessDenied(HybridMemError):
+    """A memory that another namespace shares was to be changed without the right to; the message says which right is
+    missing, and who can give it. What is not shared at all is not found instead."""
+
+    exit_code = 17

@@ -37,6 +37,7 @@ from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
 from hybridmem.results import Context, SearchResult
+from hybridmem.share_verbs import ShareVerbs, with_doors
 from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
@@ -49,17 +50,11 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
+@with_doors
 class Memory(
-    TreeVerbs,
-    WeightVerbs,
-    IntakeVerbs,
-    ForgetVerbs,
-    RecoveryVerbs,
-    SummaryVerbs,
-    AuditVerbs,
-    EncryptionVerbs,
-    EraseVerbs,
-):
+    TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, AuditVerbs, EncryptionVerbs,
+    EraseVerbs, ShareVerbs,
+):  # fmt: skip
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -92,6 +87,7 @@ class Memory(
         indexer.chore = Chores(workspace, self._tending, self._backups, self._audit, self._cleansing).run
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
+        ShareVerbs.__init__(self, workspace, indexer, model, self._recall, reranker, importance_estimator, extractor)
         self._closed = False
 
     @classmethod
@@ -207,6 +203,7 @@ class Memory(
         metadata: Mapping[str, Any] | None = None,
         as_of: Any = None,
         trace: bool = False,
+        shared: bool = True,
     ) -> SearchResult:
         """The memories that answer a query best, best first: locate (softly), gather, score, top k.
 
@@ -226,11 +223,13 @@ class Memory(
             replaced since no vector is kept: it is found by its words and in the tree. All in scope is scored exactly,
             so that it takes longer in a big store.
         :param trace: also tell which subtrees were located (``result.located``).
+        :param shared: also what others share with this one (see :meth:`shared`), marked with ``node.owner``; not with
+            ``scope="task"`` or ``as_of``. False: one's own alone.
         :return: hits with ``score``, ``score_details`` and ``explain()``; ``warnings`` say what was missing (the model
             could not be loaded: lexical and tree signals alone have ranked).
         """
         filters = Filters.of(types, since, until, metadata, states)
-        return self._recall.search(query, k, scope=scope, trace=trace, filters=filters, as_of=as_of)
+        return self._recall.search(query, k, scope=scope, trace=trace, filters=filters, as_of=as_of, shared=shared)
 
     @audited("scope", reads=True, keep=("token_budget", "order", "scope", "format", "states"), query="query")
     def context(
@@ -247,6 +246,7 @@ class Memory(
         until: Any = None,
         metadata: Mapping[str, Any] | None = None,
         as_of: Any = None,
+        shared: bool = True,
     ) -> Context:
         """The chain of the active task and the best memories, packed for a prompt within a token budget.
 
@@ -259,12 +259,14 @@ class Memory(
             ``"json"``; None: context.format.
         :param types: this and ``states``, ``since``, ``until``, ``metadata``: as in :meth:`search`. They choose among
             the memories; the chain of the active task is always shown.
+        :param shared: as in :meth:`search`; what is another's is marked with its owner.
         :param as_of: as in :meth:`search`; the chain is that of the task that was active then, as it was.
         """
         filters = Filters.of(types, since, until, metadata, states)
         return self._recall.context(
-            query, token_budget=token_budget, order=order, scope=scope, format=format, filters=filters, as_of=as_of
-        )
+            query, token_budget=token_budget, order=order, scope=scope, format=format, filters=filters, as_of=as_of,
+            shared=shared,
+        )  # fmt: skip
 
     @audited(reads=True)
     def weights(self, ids: Sequence[str]) -> dict[str, float]:

@@ -39,6 +39,8 @@ class Node:
     ``replaced_by`` is the id of the memory that stands for this one now (it superseded it, took it in, sums it up
     or, by feedback, contradicts it); None: nothing does.
     ``created`` is False when a write confirmed a node that was already there.
+    ``owner`` is the namespace that shares it with this one; None: it is of this namespace. Of a shared node ``depth``
+    counts from the top of what is shared, and ids that are not shared are None.
     """
 
     id: str
@@ -61,6 +63,7 @@ class Node:
     task: Task | None = None
     replaced_by: str | None = None
     created: bool = field(default=True, compare=False)
+    owner: Namespace | None = None
 
     @property
     def value(self) -> Any:

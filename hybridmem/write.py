@@ -118,6 +118,8 @@ class Writer:
         with self._workspace.write() as tx:
             key = self.key(tx, id, expected_version)
             target = self.parent_key(tx, parent)
+            for above in tree.parents(tx, [key.id]).values():
+                self._workspace.reachable(above, "move")
             tree.move(tx, key, target, self._workspace.now())
             tree.touch(tx, {target.path: self._workspace.now()})
             self._workspace.record(tx, "move", key.uid, {"version": key.version + 1, "parent": target.uid})
@@ -241,10 +243,7 @@ class Writer:
         self._workspace.checkpoint_if_due(tx)
 
     def key(self, tx: sqlite3.Connection, id: str, expected_version: int | None = None) -> Key:
-        """The key of a node that is to be changed.
-
-        :raises NotFound: there is none here. Conflict: it is at another version. InvalidInput: it is forgotten.
-        """
+        """:raises NotFound: there is none here. Conflict: it is at another version. InvalidInput: it is forgotten."""
         key = tree.key(tx, self._workspace.id, id, expected_version=expected_version)
         return refuse_forgotten("id", key)
 
@@ -262,6 +261,8 @@ class Writer:
             return tree.key(tx, namespace, parent.id)
         if not isinstance(parent, str):
             raise InvalidInput(f"parent: must be a node, an id, or one of {', '.join(PARENT_WORDS)}, not {parent!r}")
+        if parent not in PARENT_WORDS:
+            return self._named(tx, parent)
         root = self._workspace.root(tx)
         task_id, node_id = points.active(tx, namespace, self._workspace.agent)
         task = tree.by_id(tx, task_id) if task_id else root
@@ -271,10 +272,11 @@ class Writer:
             return task
         if parent == "node":
             return tree.by_id(tx, node_id) if node_id else task
-        if parent == "decision":
-            decisions = points.below(tx, namespace, task, "decision", limit=1)
-            return tree.key(tx, namespace, decisions[0].id) if decisions else task
-        found = tree.find(tx, namespace, parent)
+        decisions = points.below(tx, namespace, task, "decision", limit=1)
+        return tree.key(tx, namespace, decisions[0].id) if decisions else task
+
+    def _named(self, tx: sqlite3.Connection, parent: str) -> Key:
+        found = tree.find(tx, self._workspace.id, parent)
         if found is None:
             words = ", ".join(PARENT_WORDS)
             raise NotFound(f"parent: there is no node {parent!r} in this namespace; accepted are ids, and {words}")
@@ -292,7 +294,6 @@ class Writer:
         self._workspace.record(tx, "confirm", key.uid, payload)
 
     def rename(self, tx: sqlite3.Connection, key: Key, content: str) -> int:
-        """Gives a task another title; returns the revision's id."""
         return self.revise(tx, key, inputs.content(content), {})
 
     def _draft(self, position: int, item: Mapping[str, Any]) -> Draft:

@@ -50,6 +50,9 @@ READS: dict[str, Call] = {
         m.context("secret 秘密", token_budget=4_000, scope=scope, format=shape)
         for scope, shape in (("auto", "text"), ("task", "markdown"), ("namespace", "messages"), (own.task, "json"))
     ],
+    "grants": lambda m, own: m.grants(),
+    "groups": lambda m, own: m.groups(),
+    "shared": lambda m, own: m.shared(),
     "get": lambda m, own: [m.get(one) for one in (own.fact, own.forgotten, own.archived)],
     "history": lambda m, own: m.history(own.fact),
     "near_duplicates": lambda m, own: m.near_duplicates(threshold=0.1),
@@ -100,6 +103,9 @@ WRITES: dict[str, Call] = {
     "purge_forgotten": lambda m, own: m.purge_forgotten(0),
     "restore": lambda m, own: m.restore(checkpoint=own.checkpoint),
     "erase": lambda m, own: m.erase(own.note),
+    "set_group": lambda m, own: m.set_group(f"team 组 {own.canary}", [f"user:nobody-{own.canary}"]),
+    "share": lambda m, own: m.share(own.task, f"group:team 组 {own.canary}"),
+    "unshare": lambda m, own: [m.unshare(one.id) for one in m.grants()],
     "export_audit": lambda m, own: m.export_audit(own.folder / "audit.jsonl"),
     "prune_audit": lambda m, own: m.prune_audit(0),
     "flush": lambda m, own: m.flush(),
@@ -140,6 +146,7 @@ BY_ID: dict[str, Callable[[Memory, str], Any]] = {
     "release_task": lambda m, id: m.release_task(id),
     "restore_forgotten": lambda m, id: m.restore_forgotten(id),
     "search": lambda m, id: m.search("x", scope=id),
+    "share": lambda m, id: m.share(id, "user:nobody"),
     "start_task": lambda m, id: m.start_task("x", parent=id),
     "supersede": lambda m, id: m.supersede(id, "x"),
     "switch_task": lambda m, id: m.switch_task(id),
@@ -176,7 +183,18 @@ def _rows(store: Path, condition: str) -> dict[str, list[Any]]:
     tables = {
         "namespace": f"id {condition}",
         **dict.fromkeys(
-            ("node", "operation", "checkpoint", "active", "audit", "audit_head", "tombstone", "erasure"),
+            (
+                "node",
+                "operation",
+                "checkpoint",
+                "active",
+                "audit",
+                "audit_head",
+                "grants",
+                "grant_member",
+                "tombstone",
+                "erasure",
+            ),
             f"namespace_id {condition}",
         ),
         **dict.fromkeys(("revision", "task", "embedding"), f"node_id IN ({nodes})"),

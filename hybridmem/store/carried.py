@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 from hybridmem.ports import KeyProvider
-from hybridmem.store import audit, cleansing, tombstones
+from hybridmem.store import audit, cleansing, grants, tombstones
 from hybridmem.store.directory import DATABASE_NAME
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION
 from hybridmem.store.unlocking import Connection
@@ -44,8 +44,15 @@ def _tombstones(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
     new.execute("VACUUM")
 
 
+def _grants(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
+    """A grant that was revoked stays revoked."""
+    new.execute("BEGIN IMMEDIATE")
+    grants.carry(old, new)
+    new.execute("COMMIT")
+
+
 #: Each takes something from the old database over into the new one, outside of any transaction.
-CARRIED: list[Callable[[sqlite3.Connection, sqlite3.Connection], None]] = [_tombstones, audit.carry]
+CARRIED: list[Callable[[sqlite3.Connection, sqlite3.Connection], None]] = [_tombstones, audit.carry, _grants]
 
 
 def carry(directory: Path, new: Connection, keys: KeyProvider | None) -> None:

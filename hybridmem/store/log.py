@@ -18,12 +18,15 @@ START = "sha256:" + "0" * 64
 LOCAL = (
     "namespace", "add", "confirm", "update", "pin", "supersede", "feedback",
     "task.claim", "task.release", "task.start", "task.switch", "task.update", "task.finish", "task.import",
+    "share", "unshare",
 )  # fmt: skip
 #: Operations that change nothing of any node: who works on a task is no memory, and is not brought back.
 CLAIMS = frozenset({"task.claim", "task.release"})
+#: Operations about who may see what: they change nothing of any node, and are not brought back either.
+SHARING = frozenset({"share", "unshare", "group"})
 #: Operations that leave the version of their node as it is; every other raises it by one.
 KEEPS_VERSION = frozenset(
-    {"namespace", "add", "task.start", "task.switch", "task.import", "root", "use", "purge", *CLAIMS}
+    {"namespace", "add", "task.start", "task.switch", "task.import", "root", "use", "purge", *CLAIMS, *SHARING}
 )
 #: Operations that may move the active pointers of their agent, and say so under ``active``: who → [task, node].
 POINTING = frozenset({"add", "confirm", "task.start", "task.switch", "task.finish"})
@@ -49,7 +52,7 @@ BY_NODE = (RESTORE, REPAIR, *GATHERING, PURGE, RESEAL)
 #: Operations that change more nodes than the one they name.
 MANY = (*STATE_CHANGES, *BY_NODE)
 #: Operations that are no activity of their nodes: a move is one of where it leads, and what supersedes is one itself.
-QUIET = frozenset({"move", "supersede", "task.switch", "task.import", "root", *MANY, *CLAIMS})
+QUIET = frozenset({"move", "supersede", "task.switch", "task.import", "root", *MANY, *CLAIMS, *SHARING})
 #: Entries that are read at a time when one looks back.
 PAGE = 100
 _COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"
@@ -61,7 +64,7 @@ def effects(kind: str, uid: str | None, payload: dict[str, Any]) -> list[tuple[s
         return [(one, {"state": after, "version": version}) for one, _, after, version in payload["states"]]
     if kind in BY_NODE:
         return [(one, values) for one, values in payload["nodes"]]
-    return [] if uid is None or kind in CLAIMS else [(uid, _IMPLIED.get(kind, {}) | payload)]
+    return [] if uid is None or kind in CLAIMS or kind in SHARING else [(uid, _IMPLIED.get(kind, {}) | payload)]
 
 
 def moment(at: int, payload: dict[str, Any]) -> int:

@@ -15,7 +15,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 migrations = Migrations("hybridmem")
 
@@ -73,7 +73,14 @@ def m007_encryption(db: sqlite_utils.Database) -> None:
 
 
 @migrations()
-def m008_erasure(db: sqlite_utils.Database) -> None:
+def m008_grants(db: sqlite_utils.Database) -> None:
+    """Which subtrees are shared with whom, and the groups of a namespace."""
+    for statement in _GRANTS:
+        db.execute(statement)
+
+
+@migrations()
+def m009_erasure(db: sqlite_utils.Database) -> None:
     """What has been erased, so that nothing brings it back, and the receipts of it."""
     for statement in _ERASURE:
         db.execute(statement)
@@ -298,6 +305,34 @@ _ENCRYPTION = (
         f"ALTER TABLE {table} ADD COLUMN key_id INTEGER NOT NULL DEFAULT 0"
         for table in ("revision", "task", "checkpoint")
     ),
+)
+
+_GRANTS = (
+    """CREATE TABLE grants (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        uid TEXT NOT NULL UNIQUE,
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id) ON DELETE CASCADE, -- whose memories these are
+        node_id INTEGER NOT NULL REFERENCES node(id) ON DELETE CASCADE,           -- the top of the shared subtree
+        principal TEXT NOT NULL,               -- JSON, see hybridmem.store.grants
+        rights TEXT NOT NULL CHECK (rights IN ('read', 'write', 'admin')),
+        expires_at INTEGER,                    -- NULL: until it is revoked, which takes the row away
+        created_at INTEGER NOT NULL,
+        agent TEXT NOT NULL,                   -- who gave it
+        sequence INTEGER NOT NULL,             -- by which entry of the log
+        via INTEGER REFERENCES grants(id) ON DELETE CASCADE -- by virtue of which other grant; NULL: by the owner
+    ) STRICT""",
+    "CREATE INDEX grants_principal ON grants (principal, namespace_id)",
+    "CREATE INDEX grants_node ON grants (node_id)",
+    "CREATE INDEX grants_namespace ON grants (namespace_id)",
+    "CREATE INDEX grants_via ON grants (via) WHERE via IS NOT NULL",
+    """CREATE TABLE grant_member (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id) ON DELETE CASCADE,
+        team TEXT NOT NULL,                    -- ["group", name], as in grants.principal
+        principal TEXT NOT NULL,
+        UNIQUE (namespace_id, team, principal)
+    ) STRICT""",
+    "CREATE INDEX grant_member_principal ON grant_member (principal)",
 )
 
 _ERASURE = (

@@ -15,7 +15,7 @@ from hybridmem import faults
 from hybridmem.errors import Conflict, InvalidInput, NotFound, StoreDamaged
 from hybridmem.store import sealing
 from hybridmem.store.paths import path_below, path_end, path_ids
-from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, PURGED_KEY, Key, dump, subtree_range, to_node
+from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, PURGED_KEY, Key, Part, dump, subtree_range, to_node
 from hybridmem.store.unlocking import ring
 from hybridmem.types import Node, State
 
@@ -48,9 +48,7 @@ def insert(
     replaced_by: str = "",
 ) -> tuple[Key, int]:
     """Adds a node below ``parent`` (None: the root) with its first revision; returns its key and the revision's id.
-
-    ``at`` is now, ``created_at`` when it happened (default: now).
-    """
+    ``at`` is now, ``created_at`` when it happened (default: now)."""
     created_at = at if created_at is None else created_at
     # Inside an immediate transaction nobody else can take the next id, and the path needs it before the insert.
     row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'node'").fetchone()
@@ -169,7 +167,8 @@ def find(tx: sqlite3.Connection, namespace: int, uid: str) -> Key | None:
     if any("\ud800" <= character <= "\udfff" for character in uid):  # SQLite cannot even compare half a character
         return None
     row = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE namespace_id = ? AND uid = ?", (namespace, uid)).fetchone()
-    return Key(*row) if row else None
+    found = Key(*row) if row else None
+    return None if found and isinstance(namespace, Part) and not namespace.reaches(found.path, found.state) else found
 
 
 def key(
@@ -177,9 +176,7 @@ def key(
 ) -> Key:
     """The key of a node; ``field`` is what the caller calls the id, for the message.
 
-    :raises NotFound: there is no such node in this namespace.
-    :raises Conflict: it is not at ``expected_version``.
-    """
+    :raises NotFound: there is no such node in this namespace. Conflict: it is not at ``expected_version``."""
     found = find(tx, namespace, uid)
     if found is None:
         raise NotFound(f"{field}: there is no node {uid!r} in this namespace")
@@ -354,8 +351,8 @@ def keys(tx: sqlite3.Connection, ids: Sequence[int]) -> list[Key]:
 
 def child_keys(tx: sqlite3.Connection, key: Key) -> list[Key]:
     """Direct children in every state, in insertion order."""
-    rows = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? ORDER BY id", (key.id,)).fetchall()
-    return [Key(*row) for row in rows]
+    found = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? ORDER BY id", (key.id,)).fetchall()
+    return [Key(*row) for row in found]
 
 
 def parents(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Key]:
@@ -393,8 +390,7 @@ def count_below(tx: sqlite3.Connection, path: str, limit: int) -> int:
 
 
 def pages(tx: sqlite3.Connection, key: Key) -> Iterator[Node]:
-    """Every node of a subtree in preorder, within one snapshot."""
-    after = ""
+    after = ""  # in preorder, within one snapshot
     while page := walk(tx, key, after=after):
         after = page[-1][0]
         yield from (found for _, found in page)

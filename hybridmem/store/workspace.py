@@ -76,7 +76,7 @@ class Workspace:
 
     def write(self) -> Transaction:
         """One durable transaction; the first one of a run also notes that the run began."""
-        return _Write(self)
+        return WriteTransaction(self)
 
     def write_waiting(self) -> Transaction:
         """One durable transaction that is no write of this agent, and takes along what waits of the audit trail."""
@@ -261,6 +261,13 @@ class Workspace:
     def root(self, tx: sqlite3.Connection) -> Key:
         return tree.root(tx, self.id)
 
+    def reachable(self, key: Key, verb: str) -> Key:
+        """The key itself, of what encloses a node that is to go elsewhere.
+
+        :raises AccessDenied: a guest (hybridmem.guest) has no business there.
+        """
+        return key
+
     def start(self, tx: sqlite3.Connection, id: str | None, field: str = "id") -> Key:
         """The node with this id, or the root for None: where reading along the tree begins."""
         return self.root(tx) if id is None else tree.key(tx, self.id, id, field=field)
@@ -343,7 +350,7 @@ class _Recording(Transaction):
             super()._end()
 
 
-class _Write(_Recording):
+class WriteTransaction(_Recording):
     """Of :meth:`Workspace.write`."""
 
     def __init__(self, workspace: Workspace) -> None:

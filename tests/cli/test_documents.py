@@ -60,6 +60,11 @@ SUCCESSES = {
     "restore-backup": ("restore-backup", "taken.db", "new 新"),
     "doctor": ("doctor",),
     "doctor --fix": ("doctor", "--fix", "--replay"),
+    "share": ("share", "{fact}", "agent:acme/李四:bot", "--rights", "write", "--expires", "2999-01-01"),
+    "unshare": ("unshare", "{grant}"),
+    "grants": ("grants",),
+    "shared": ("shared",),
+    "group": ("group", "理赔组", "user:acme/li-si"),
     "stats": ("stats",),
     "audit": ("audit", "--verb", "add", "--outcome", "ok"),
     "audit --export": ("audit", "--export", "audit.jsonl"),
@@ -146,6 +151,11 @@ FAILURES = {
     "unconsolidate: no summary": (("unconsolidate", "{fact}"), 2, "InvalidInput"),
     "supersede: a task": (("supersede", "{task}", "x"), 2, "InvalidInput"),
     "supersede: old version": (("supersede", "{fact}", "x", "--expected-version", "9"), 6, "Conflict"),
+    "share: no principal": (("share", "{fact}", "acme/li-si"), 2, "InvalidInput"),
+    "share: no such right": (("share", "{fact}", "user:acme/li-si", "--rights", "own"), 2, "InvalidInput"),
+    "share: unknown id": (("share", "没有", "user:acme/li-si"), 4, "NotFound"),
+    "unshare: unknown grant": (("unshare", "nope"), 4, "NotFound"),
+    "group: in a group": (("group", "x", "group:y"), 2, "InvalidInput"),
     "unknown option": (("search", "x", "--explian"), 2, "UsageError"),
     "unknown key": (("stats", "--set", "retrieval.kk=3"), 3, "ConfigError"),
     "value out of range": (("stats", "--set", "retrieval.k=-3"), 3, "ConfigError"),
@@ -164,7 +174,8 @@ def ids(cli: Cli, claim: dict[str, str], tmp_path: Path) -> dict[str, str]:
     cli.json("backup", "taken.db")
     one, double, merged = (cli.json("add", text, "--type", "note")["id"] for text in ("报销", "报销。", "报销！"))
     cli.json("merge", one, merged)
-    return {**claim, "one": one, "double": double, "summary": summarised(cli.store, claim["task"])}
+    grant = cli.json("share", one, "user:acme/zhang-san")["id"]
+    return {**claim, "grant": grant, "one": one, "double": double, "summary": summarised(cli.store, claim["task"])}
 
 
 def summarised(store: Path, active: str) -> str:
