@@ -188,6 +188,11 @@ def list_backups(
     return found
 
 
+def backup_files(directory: Path) -> list[Path]:
+    """The numbered backup files of the store in ``directory``, newest first."""
+    return [path for path, _ in _files(directory / CHECKPOINTS)]
+
+
 def _files(directory: Path) -> list[tuple[Path, int]]:
     """Those that have the name of a backup, with their numbers, newest first."""
     if not directory.is_dir():

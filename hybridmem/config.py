@@ -27,6 +27,7 @@ class Section(BaseModel):
 class StoreConfig(Section):
     durability: Literal["full", "process"] = "full"
     busy_timeout_seconds: float = Field(default=5.0, ge=0.0, le=3600.0)
+    secure_delete: bool = True
 
 
 class EmbeddingConfig(Section):
@@ -95,14 +96,8 @@ class WeightConfig(Section):
     curve: Literal["half_life", "ebbinghaus"] = "half_life"
     half_life_days: float = Field(default=30.0, gt=0.0)
     half_life_days_by_type: dict[str, float] = {"preference": 365.0, "fact": 180.0, "decision": 90.0}
-    default_importance: dict[str, float] = {
-        "preference": 0.9,
-        "task": 0.8,
-        "decision": 0.8,
-        "fact": 0.6,
-        "event": 0.5,
-        "note": 0.4,
-    }
+    default_importance: dict[str, float] = {"preference": 0.9, "task": 0.8, "decision": 0.8, "fact": 0.6, "event": 0.5,
+                                            "note": 0.4}  # fmt: skip
     other_importance: float = Field(default=0.5, ge=0.0, le=1.0)
     importance_estimator: Literal["type", "rules"] = "type"
     default_confidence: float = Field(default=0.7, ge=0.0, le=1.0)
@@ -293,6 +288,11 @@ class AuditConfig(Section):
     retention_days: float | None = Field(default=None, gt=0.0, le=1_000_000.0)
 
 
+class ErasureConfig(Section):
+    summaries: Literal["remake", "flag"] = "remake"
+    wait_seconds: float = Field(default=10.0, ge=0.0, le=3600.0)
+
+
 class Config(Section):
     store: StoreConfig = StoreConfig()
     encryption: EncryptionConfig = EncryptionConfig()
@@ -305,6 +305,7 @@ class Config(Section):
     forgetting: ForgettingConfig = ForgettingConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
     audit: AuditConfig = AuditConfig()
+    erasure: ErasureConfig = ErasureConfig()
 
 
 def load(
@@ -314,8 +315,7 @@ def load(
 
     :param source: a YAML file, a mapping, a Config, or None for the defaults.
     :param overrides: dotted keys to values, e.g. ``{"retrieval.k": 5}``; they win over the source.
-    :raises ConfigError: the file cannot be read or parsed, a key is unknown (the nearest is named), a value is out of
-        range, or ``${NAME}`` is not set in the environment.
+    :raises ConfigError: the file cannot be read or parsed, a key is unknown, a value out of range, or a NAME unset.
     """
     if isinstance(source, Config):
         name, data = "configuration", source.model_dump()

@@ -16,6 +16,7 @@ from hybridmem.config import Config
 from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
 from hybridmem.encryption_verbs import EncryptionVerbs
+from hybridmem.erase_verbs import EraseVerbs
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.forget_verbs import ForgetVerbs
@@ -52,7 +53,7 @@ EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 @with_doors
 class Memory(
     TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, AuditVerbs, EncryptionVerbs,
-    ShareVerbs,
+    EraseVerbs, ShareVerbs,
 ):  # fmt: skip
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
@@ -82,7 +83,8 @@ class Memory(
         AuditVerbs.__init__(self, workspace)
         SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
         EncryptionVerbs.__init__(self, workspace)
-        indexer.chore = Chores(workspace, self._tending, self._backups, self._audit).run
+        EraseVerbs.__init__(self, workspace, indexer, self._writer, self._summarizer)
+        indexer.chore = Chores(workspace, self._tending, self._backups, self._audit, self._cleansing).run
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         ShareVerbs.__init__(self, workspace, indexer, model, self._recall, reranker, importance_estimator, extractor)
@@ -155,6 +157,7 @@ class Memory(
             durability=settings.store.durability,
             busy_timeout=settings.store.busy_timeout_seconds,
             create=create,
+            secure_delete=settings.store.secure_delete,
             keys=provider,
             encrypt=settings.encryption.enabled or master_key is not None,
         )
