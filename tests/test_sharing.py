@@ -14,7 +14,9 @@ import pytest
 from sharers import GUEST, OTHER, OWNER, START, Three, ids
 
 from hybridmem import AccessDenied, InvalidInput, Memory, Node, NotFound, Principal
+from hybridmem.guest import Guest, Resolver
 from hybridmem.store import grants as store_grants
+from hybridmem.store import tree
 
 
 @pytest.fixture
@@ -160,6 +162,8 @@ def test_a_reader_sees_live_ones_only_a_writer_all(three: Three) -> None:
         three.guest.get(three.archived.id)
     assert three.archived.id not in ids(three.guest.walk(three.top.id))
     assert not list(three.guest.search("旧发票", states=["archived"]))
+    with pytest.raises(NotFound):  # not AccessDenied, which would tell that it is there
+        three.guest.update(three.archived.id, content="x")
     three.owner.share(three.top.id, "user:acme/li-si", "write")
     assert three.guest.get(three.archived.id).state == "archived"
     assert three.archived.id in ids(three.guest.walk(three.top.id))
@@ -187,6 +191,42 @@ def test_a_grant_ends_by_the_clock_and_stays_ended(three: Three) -> None:
     fresh.close()
     with pytest.raises(InvalidInput, match="must lie ahead"):
         three.owner.share(three.top.id, "user:acme/li-si", expires=START)
+
+
+def test_a_guest_asks_again_in_each_of_its_transactions(three: Three) -> None:
+    """Between finding out that a call is allowed and doing it, a grant may be lowered or taken back."""
+    given = three.owner.share(three.top.id, "user:acme/li-si", "admin")
+    workspace = three.guest._workspace
+    resolver = Resolver(workspace)
+    with workspace.read() as tx:
+        place = resolver.place(tx, three.fact.id)
+    assert place is not None
+    guest = Guest(workspace, resolver, place.namespace, place.owner, "admin")
+    with guest.write() as tx:
+        assert tree.key(tx, guest.id, three.fact.id)
+    three.owner.share(three.top.id, "user:acme/li-si", "write")
+    for transaction in (guest.write, guest.read):
+        with pytest.raises(NotFound), transaction() as tx:
+            raise AssertionError("it was let in")
+    reader = Guest(workspace, resolver, place.namespace, place.owner, "read")
+    with reader.read() as tx:
+        assert tree.find(tx, reader.id, three.fact.id)
+        assert tree.find(tx, reader.id, three.beside.id) is None
+    three.owner.unshare(three.owner.grants()[0].id)
+    with pytest.raises(NotFound), reader.read() as tx:
+        raise AssertionError("it was let in")
+    assert given.rights == "admin"
+
+
+def test_a_walk_ends_where_it_is_taken_back(three: Three) -> None:
+    """It reads in pages; none comes after the revocation, and none of the nodes that were read before it."""
+    three.owner.add_many([{"content": f"发票 {number}", "parent": three.top.id} for number in range(600)])
+    given = three.owner.share(three.top.id, "user:acme/li-si")
+    nodes = three.guest.walk(three.top.id)
+    assert next(nodes).id == three.top.id
+    three.owner.unshare(given.id)
+    with pytest.raises(NotFound):
+        next(nodes)
 
 
 def test_groups_and_agents_take_effect_and_end_at_once(three: Three) -> None:
@@ -298,6 +338,7 @@ def test_ids_outside_are_left_out_of_what_is_told(three: Three) -> None:
     node = three.guest.get(three.beside.id)
     assert (node.replaced_by, node.parent_id) == (None, three.top.id)
     told = repr(three.guest.history(three.beside.id))
+    assert "share" not in {one.kind for one in three.guest.history(three.top.id)}  # with whom else
     assert three.above.id not in told
     assert three.owner.root().id not in told
     assert "user" not in told
