@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from hybridmem.config import Config, Policy
     from hybridmem.consolidated import Consolidated, ConsolidationReport
     from hybridmem.doctor import repair, verify
+    from hybridmem.erase_check import verify_erasure
+    from hybridmem.erased import ErasureCheck, ErasureReceipt
     from hybridmem.errors import (
         AccessDenied,
         ConfigError,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
         Stats,
         Task,
     )
+    from hybridmem.users import erase_user, export_user
 
 __version__ = "0.1.0"
 
@@ -90,6 +93,8 @@ __all__ = [
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
     "EncryptionError",
+    "ErasureCheck",
+    "ErasureReceipt",
     "Finding",
     "Grant",
     "HistoryEntry",
@@ -136,16 +141,20 @@ __all__ = [
     "TaskClaimed",
     "__version__",
     "encrypt",
+    "erase_user",
+    "export_user",
     "repair",
     "restore_backup",
     "verify",
+    "verify_erasure",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
     "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
-    "hybridmem.findings", "hybridmem.config", "hybridmem.principals", "hybridmem.memory", "hybridmem.backup_restore",
-    "hybridmem.doctor", "hybridmem.ports", "hybridmem.reencrypt",
+    "hybridmem.erased", "hybridmem.findings", "hybridmem.config", "hybridmem.principals", "hybridmem.memory",
+    "hybridmem.backup_restore", "hybridmem.doctor", "hybridmem.users", "hybridmem.erase_check", "hybridmem.ports",
+    "hybridmem.reencrypt",
 )  # fmt: skip
 
 

@@ -91,6 +91,19 @@ AUDIT_POINTS = {
     "audit.after_flush": "entries that waited are committed; that they do not wait any more is not known yet",
 }
 
+#: Likewise, of erasing.
+ERASURE_POINTS = {
+    "erase.after_rows": "what is erased is gone from the rows, and committed; the files still hold it",
+    "erase.after_words": "the lexical index is merged; vectors, backups and free pages are as they were",
+    "erase.before_vectors": "everything is queued for a new index; the files of the old one are still there",
+    "erase.after_vectors": "the old vector index is gone; backups and free pages are as they were",
+    "erase.in_backup": "what was erased is gone from the copy of a backup; the backup itself is as it was",
+    "erase.after_backup": "one backup is rewritten",
+    "erase.after_aside": "what was set aside is removed; the free pages of the database are as they were",
+    "erase.after_vacuum": "the database is rewritten; the write-ahead log holds it all still",
+    "erase.before_receipt": "all files are clean; the receipt does not say so",
+}
+
 _armed: str | None = None
 _left = 0
 
@@ -107,6 +120,7 @@ def arm() -> None:
         return
     known = {
         **POINTS, **BACKUP_POINTS, **CONSOLIDATION_POINTS, **PURGE_POINTS, **ENCRYPTION_POINTS, **AUDIT_POINTS,
+        **ERASURE_POINTS,
     }  # fmt: skip
     if name not in known:
         raise ConfigError(f"{VARIABLE}: there is no fault point {name!r}; there are {', '.join(known)}")

@@ -29,7 +29,7 @@ from hybridmem.records import (
     to_tree_node,
 )
 from hybridmem.replacing import replace_file
-from hybridmem.store import points, states, tree
+from hybridmem.store import points, states, tombstones, tree
 from hybridmem.store.directory import refuse_own
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, to_micros
@@ -106,11 +106,14 @@ class _Importer:
             name_messages(records, top.uid)
         for record in records:
             if record.type == ROOT_TYPE:
-                self._keys[record.id or ""] = self._take_root(root, record) if empty and self._kind != "chat" else top
+                is_new = empty and self._kind != "chat" and not self._is_erased(record)
+                self._keys[record.id or ""] = self._take_root(root, record) if is_new else top
                 continue
             above = top if record.parent_id is None else self._keys[record.parent_id]
             known = tree.find(tx, workspace.id, record.id) if record.id is not None else None
-            if known is not None:
+            if known is None and self._is_erased(record):
+                key, held = above, held + 1  # what hangs below it comes one place higher
+            elif known is not None:
                 is_held = self._is_held_back(known, record)
                 key = known
                 skipped, held = skipped + (not is_held), held + is_held
@@ -206,6 +209,10 @@ class _Importer:
         }  # fmt: skip
         points.set_task(self._tx, key, **task)
         self._workspace.record(self._tx, "task.import", key.uid, {"version": history["version"], **task})
+
+    def _is_erased(self, record: Record) -> bool:
+        workspace = self._workspace
+        return record.id is not None and tombstones.has(self._tx, workspace.id, workspace.namespace, record.id)
 
     def _is_held_back(self, known: Key, record: Record) -> bool:
         """Whether it is purged here. :raises InvalidInput: what is here says something else."""

@@ -178,6 +178,16 @@ class Indexer:
         make = partial(build, self._connections, recorded.key, recorded.identity.dimension)
         return files.replace(self._connections, recorded.key, make)
 
+    @property
+    def server_url(self) -> str | None:
+        """Where the vectors are, if a Chroma server has them."""
+        return None if self._server is None else self._server.url
+
+    def renew(self) -> bool:
+        """Has the files of the vector index removed, and all of it made anew behind the writes; see Projection."""
+        files = self._vectors()
+        return files.renew(self._connections)
+
     def embed_pending(self, namespace: int, limit: int) -> None:
         """Embeds waiting nodes of a namespace now, so that a search sees them; leaves Chroma alone.
 

@@ -16,6 +16,7 @@ from hybridmem.config import Config
 from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
 from hybridmem.encryption_verbs import EncryptionVerbs
+from hybridmem.erase_verbs import EraseVerbs
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.forget_verbs import ForgetVerbs
@@ -52,7 +53,7 @@ EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 @with_doors
 class Memory(
     TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, AuditVerbs, EncryptionVerbs,
-    ShareVerbs,
+    EraseVerbs, ShareVerbs,
 ):  # fmt: skip
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
@@ -82,7 +83,8 @@ class Memory(
         AuditVerbs.__init__(self, workspace)
         SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
         EncryptionVerbs.__init__(self, workspace)
-        indexer.chore = Chores(workspace, self._tending, self._backups, self._audit).run
+        EraseVerbs.__init__(self, workspace, indexer, self._writer, self._summarizer)
+        indexer.chore = Chores(workspace, self._tending, self._backups, self._audit, self._cleansing).run
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
         ShareVerbs.__init__(self, workspace, indexer, model, self._recall, reranker, importance_estimator, extractor)
@@ -151,10 +153,11 @@ class Memory(
         server = Server.of(settings.index)
         provider = keys.provider(settings.encryption, master_key)
         connections = Connections(
-            Path(path),
+            inputs.path("path", path),
             durability=settings.store.durability,
             busy_timeout=settings.store.busy_timeout_seconds,
             create=create,
+            secure_delete=settings.store.secure_delete,
             keys=provider,
             encrypt=settings.encryption.enabled or master_key is not None,
         )
@@ -281,7 +284,7 @@ class Memory(
         :param plain: False: the file of an encrypted store is sealed, line by line, by its master key; import_() opens
             it again. True: anybody can read it.
         """
-        return files.export(self._workspace, Path(file), format, plain=plain)
+        return files.export(self._workspace, inputs.path("file", file), format, plain=plain)
 
     @audited("parent", keep=("format",))
     def import_(self, file: str | Path, *, format: str = "auto", parent: Parent = "task") -> ImportReport:
@@ -291,7 +294,7 @@ class Memory(
         :param format: ``"jsonl"``, ``"tree"``, ``"chat"`` (messages with role and content), or ``"auto"``.
         :param parent: where imported chat messages, and trees of another store, hang.
         """
-        return self._written(files.import_(self._workspace, self._writer, Path(file), format, parent))
+        return self._written(files.import_(self._workspace, self._writer, inputs.path("file", file), format, parent))
 
     # Operating
 

@@ -33,9 +33,8 @@ class SummaryVerbs:
         self._indexer = indexer
         made = cache(lambda: create(workspace.config.consolidation))
         # No method of the handle, which nobody could let go of then: its lock on the store would stay.
-        self._consolidation = Consolidation(
-            workspace, writer, claims, made if summarizer is None else lambda: summarizer
-        )
+        self._summarizer: Callable[[], Summarizer] = made if summarizer is None else lambda: summarizer
+        self._consolidation = Consolidation(workspace, writer, claims, self._summarizer)
 
     @audited("id", keep=("older_than", "dry_run"))
     def consolidate(

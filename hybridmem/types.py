@@ -335,7 +335,7 @@ class Stats:
 @dataclass(frozen=True, slots=True)
 class ImportReport:
     """What ``import_`` did. ``skipped`` counts records that were already there, id and content alike; ``held_back``
-    those of memories that are purged here: they stay so."""
+    those of memories that are purged or erased here: they stay so."""
 
     format: str
     added: int

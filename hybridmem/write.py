@@ -18,7 +18,7 @@ from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.estimating import Estimating, chosen
 from hybridmem.ports import ImportanceEstimator
 from hybridmem.speakers import speaker
-from hybridmem.store import lexical, outbox, points, tree
+from hybridmem.store import lexical, outbox, points, tombstones, tree
 from hybridmem.store.rows import Key, new_uid, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import terms
@@ -110,7 +110,7 @@ class Writer:
                 raise InvalidInput("type: a task stays a task; finish it or move its children instead")
             payload: dict[str, Any] = dict(columns)
             if text is not None or metadata is not None:
-                payload["revision"] = self._revise(tx, key, text, changes)
+                payload["revision"] = self.revise(tx, key, text, changes)
             self.changed(tx, key, "update", payload, **columns)
             return tree.node(tx, key)
 
@@ -188,6 +188,7 @@ class Writer:
         uid = draft.uid or new_uid()
         if draft.uid is not None and tree.find(tx, workspace.id, uid) is not None:
             raise InvalidInput(f"id: there is already a node {uid!r} in this namespace")
+        tombstones.refuse(tx, workspace.id, workspace.namespace, draft.uid)
         found = terms(draft.content)
         key, revision = tree.insert(
             tx,
@@ -293,7 +294,7 @@ class Writer:
         self._workspace.record(tx, "confirm", key.uid, payload)
 
     def rename(self, tx: sqlite3.Connection, key: Key, content: str) -> int:
-        return self._revise(tx, key, inputs.content(content), {})
+        return self.revise(tx, key, inputs.content(content), {})
 
     def _draft(self, position: int, item: Mapping[str, Any]) -> Draft:
         if not isinstance(item, Mapping) or "content" not in item:
@@ -343,7 +344,7 @@ class Writer:
         task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
         return self._workspace.point(tx, tree.by_id(tx, task_id) if task_id else None, key)
 
-    def _revise(self, tx: sqlite3.Connection, key: Key, text: tuple[str, bool] | None, changes: dict[str, Any]) -> int:
+    def revise(self, tx: sqlite3.Connection, key: Key, text: tuple[str, bool] | None, changes: dict[str, Any]) -> int:
         """A new revision with the given content and the merged metadata; whatever is not given stays."""
         node = tree.node(tx, key)
         content, structured = text if text is not None else (node.content, node.structured)

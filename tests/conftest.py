@@ -28,7 +28,7 @@ from hybridmem.ports import Clock, Embedder, Reranker, Summarizer
 #: Every table whose rows are the state of a store; ``lexical`` is the index of the terms.
 TABLES = (
     "setting", "namespace", "node", "revision", "task", "active", "operation", "outbox", "embedding", "embedding_next",
-    "checkpoint", "session", "lexical", "data_key",
+    "checkpoint", "session", "lexical", "data_key", "tombstone", "erasure",
 )  # fmt: skip
 
 #: With TEST_ENCRYPTED=1 every store that a test opens without saying how is an encrypted one: most tests hold for both.

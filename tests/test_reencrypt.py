@@ -63,7 +63,7 @@ class TestRotation:
         after = {name: rows(store, f"SELECT * FROM {name}") for name in before}
         changed = {name for name in before if before[name] != after[name]}
         assert {"revision", "node", "operation", "lexical_content", "embedding"} <= before.keys()
-        assert changed <= {"data_key", "setting", "session", "sqlite_sequence"}, changed
+        assert changed <= {"data_key", "setting", "session", "sqlite_sequence", "audit", "audit_head"}, changed
         assert len(before["revision"]) > 10_000
         with pytest.raises(EncryptionError):
             opened(store)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sharers import Three
+from sharers import GUEST, OWNER, Three
 
-from hybridmem import AccessDenied, InvalidInput, Memory, NotFound
+from hybridmem import AccessDenied, InvalidInput, Memory, NotFound, Principal
+from hybridmem.embed.hashing import HashingEmbedder
 
 
 @pytest.fixture
@@ -135,3 +136,25 @@ def test_the_audit_trail_of_both_tells_of_a_guests_write_and_the_guests_of_its_r
     assert theirs == [("update", "agent:acme/li-si:bot")]
     assert three.owner.verify().ok
     assert three.guest.verify().ok
+
+
+def test_what_is_shared_is_found_in_an_encrypted_store_too(tmp_path: Path) -> None:
+    """Where the vectors of each namespace are turned by a secret of its own, the question is turned for each owner."""
+    settings = {"index": {"background": False}, "encryption": {"enabled": True}}
+    embedder = HashingEmbedder()
+
+    def opened(names: tuple[str, ...]) -> Memory:
+        return Memory.open(tmp_path / "s", namespace=names, config=settings, embedder=embedder, master_key=b"k" * 32)
+
+    with opened(OWNER) as owner, opened(GUEST) as guest:
+        top = owner.add("报销项目 claims project", parent="root")
+        fact = owner.add("发票被财务退回 the invoice was returned", type="fact", parent=top)
+        owner.flush()
+        owner.share(top.id, Principal.user(GUEST), "write")
+        (mine,) = owner.search("财务 invoice", 1)
+        (found,) = guest.search("财务 invoice", 1)
+        assert found.id == mine.id == fact.id
+        assert found.path == ("报销项目 claims project",)
+        assert found.score_details.cosine == pytest.approx(mine.score_details.cosine, abs=1e-6)
+        added = guest.add("客人写的 by a guest", parent=top.id)
+        assert owner.get(added.id).content == "客人写的 by a guest"

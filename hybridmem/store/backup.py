@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 from hybridmem import crypto
 from hybridmem.errors import EncryptionError, InvalidInput, NotFound, StoreDamaged, StoreTooNew
 from hybridmem.ports import KeyProvider
-from hybridmem.store import data_keys, log, outbox, points, sealing
+from hybridmem.store import data_keys, log, outbox, points, sealing, unlocking
 from hybridmem.store.connect import Connections
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION
 from hybridmem.store.translated import translated
@@ -25,6 +25,8 @@ from hybridmem.types import Namespace
 
 #: Setting of a backup file: its Record.
 RECORD = "backup"
+#: Setting of a restored database: the digest of what the backup held.
+RESTORED_FROM = "restored_from"
 #: What is told of a label that cannot be opened.
 SEALED = "(sealed)"
 #: Pages copied between two looks at who wants to stop it; 8 MB. No slower than all at once.
@@ -110,9 +112,9 @@ def copy(connections: Connections, target: Path, record: Record, progress: Progr
         with translated(connections.directory, 0.0):
             source.execute("BEGIN")
             found, noted = facts(source), _recorded(source, record)
-        with translated(target.parent, 0.0), closing(_scratch(target)) as made:
+        with translated(target.parent, 0.0), closing(scratch(target)) as made:
             source.backup(made, pages=PAGES, progress=_told(progress))
-            _single_file(made)
+            single_file(made)
             points.set_setting(made, RECORD, noted)
     return found
 
@@ -124,7 +126,7 @@ def look(file: Path, keys: KeyProvider | None = None) -> Contents:
     :raises NotFound: there is no such file. InvalidInput: it is no file, or a database that somebody has open.
     :raises StoreDamaged: it is no backup, or so damaged that this is seen. StoreTooNew: made by a later version.
     """
-    with _reading(file) as conn:
+    with reading(file) as conn:
         return _contents(conn, file, count=False, keys=keys)
 
 
@@ -134,7 +136,7 @@ def verify(file: Path, expected: Facts | None = None, keys: KeyProvider | None =
 
     :raises StoreDamaged: something is wrong; says what. Else as :func:`look`.
     """
-    with _reading(file) as conn:
+    with reading(file) as conn:
         found = _contents(conn, file, count=True, keys=keys)
         wrong = [row[0] for row in conn.execute("PRAGMA integrity_check(3)").fetchall() if row[0] != "ok"]
         if wrong:
@@ -151,7 +153,15 @@ def verify(file: Path, expected: Facts | None = None, keys: KeyProvider | None =
         return found
 
 
-def prepare(file: Path, target: Path, is_running: Callable[[str], bool], *, unset: str, at: int) -> None:
+def prepare(
+    file: Path,
+    target: Path,
+    is_running: Callable[[str], bool],
+    *,
+    unset: Sequence[str],
+    at: int,
+    carry: Callable[[unlocking.Connection], None],
+) -> Facts:
     """Copies a backup file into an empty one, and makes that ready to be a store.
 
     No vector index belongs to it, so every node is queued for one. A run that had not ended when the backup was made,
@@ -159,16 +169,19 @@ def prepare(file: Path, target: Path, is_running: Callable[[str], bool], *, unse
     unfinished: what it did after the backup is not here. The tokens of claims go on from the time in microseconds:
     higher than any that was given out after the backup, which may still be shown to somebody.
 
-    :param is_running: whether a process, as a session names it, is alive. :param unset: a setting to forget.
+    :param is_running: whether a process, as a session names it, is alive. :param unset: settings to forget.
     :param at: the time in microseconds since 1970 UTC.
+    :param carry: takes over what does not go back in time, see hybridmem.store.carried.
+    :return: what was copied, before anything was carried over.
     """
-    with _reading(file) as source, translated(target.parent, 0.0), closing(_scratch(target)) as made:
+    with reading(file) as source, translated(target.parent, 0.0), closing(scratch(target)) as made:
         source.backup(made, pages=PAGES)
         record = points.setting(made, RECORD)
-        _single_file(made)
+        single_file(made)
         made.execute("BEGIN")
         outbox.requeue_all(made)
-        made.execute("DELETE FROM setting WHERE key IN (?, ?)", (RECORD, unset))
+        for key in (RECORD, *unset):
+            points.drop_setting(made, key)
         left = made.execute("SELECT id, process, opened_at FROM session WHERE closed_at IS NULL").fetchall()
         for session, process, opened in left:
             if is_running(process):
@@ -178,11 +191,27 @@ def prepare(file: Path, target: Path, is_running: Callable[[str], bool], *, unse
         made.execute(
             "INSERT INTO sqlite_sequence (name, seq) VALUES ('claim', ?)", (max(at, given[0] if given else 0),)
         )
+        found = facts(made)
+        points.set_setting(made, RESTORED_FROM, _digest(found))
         made.execute("COMMIT")
+        carry(made)
+    return found
+
+
+def is_copy_of(file: Path, contents: Contents) -> bool:
+    """Whether a database was restored from a backup with these contents."""
+    with reading(file) as conn:
+        _contents(conn, file, count=False, keys=None)
+        return bool(points.setting(conn, RESTORED_FROM) == _digest(contents.facts))
+
+
+def _digest(found: Facts) -> str:
+    """The outbox is another in a restored store."""
+    return log.digest(repr((sorted(found.namespaces.items()), sorted({**found.rows, "outbox": 0}.items()))))
 
 
 @contextlib.contextmanager
-def _reading(file: Path) -> Iterator[sqlite3.Connection]:
+def reading(file: Path) -> Iterator[sqlite3.Connection]:
     """A backup file, opened as one that nobody writes: SQLite makes no other file beside it, and locks nothing."""
     if not file.exists():
         raise NotFound(f"{file}: there is no such file")
@@ -206,7 +235,7 @@ def _said(error: sqlite3.Error) -> str:
 
 def unlock(file: Path, keys: KeyProvider | None) -> None:
     """:raises EncryptionError: the backup is encrypted, and this is not its master key."""
-    with _reading(file) as conn:
+    with reading(file) as conn:
         data_keys.keyring(conn, keys, str(file))
 
 
@@ -240,15 +269,15 @@ def _recorded(source: sqlite3.Connection, record: Record) -> dict[str, Any]:
     return found
 
 
-def _scratch(file: Path) -> sqlite3.Connection:
+def scratch(file: Path) -> unlocking.Connection:
     """A file that is thrown away if anything goes wrong, so SQLite need not protect it."""
-    conn = sqlite3.connect(file, isolation_level=None)
+    conn = sqlite3.connect(file, isolation_level=None, factory=unlocking.Connection)
     conn.execute("PRAGMA synchronous = OFF")
     conn.execute("PRAGMA journal_mode = OFF")
     return conn
 
 
-def _single_file(conn: sqlite3.Connection) -> None:
+def single_file(conn: sqlite3.Connection) -> None:
     """After the copying: takes the mark of a write-ahead log out of the file, and leaves no other file beside it."""
     conn.execute("PRAGMA journal_mode = DELETE")
     conn.execute("PRAGMA journal_mode = OFF")

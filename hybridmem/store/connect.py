@@ -57,6 +57,7 @@ class Connections:
     :param durability: ``full`` survives power loss, ``process`` the death of the process (``synchronous=NORMAL``).
     :param busy_timeout: seconds to wait for another writer.
     :param create: False: raise NotFound if there is no store.
+    :param secure_delete: overwrite what is deleted with zeros.
     :param keys: the master key of an encrypted store; None: there is none. :param encrypt: a new store is to be
         encrypted, and one that is not is refused.
     :raises EncryptionError: the master key is missing or another, or the store is not encrypted; nothing has changed.
@@ -69,9 +70,11 @@ class Connections:
         durability: str = "full",
         busy_timeout: float = 5.0,
         create: bool = True,
+        secure_delete: bool = True,
         keys: KeyProvider | None = None,
         encrypt: bool = False,
     ) -> None:
+        self._secure_delete = secure_delete
         self.directory = directory
         self.database = directory / DATABASE_NAME
         self._durability = durability
@@ -176,7 +179,7 @@ class Connections:
             )
             try:
                 conn.execute("PRAGMA foreign_keys = ON")
-                conn.execute("PRAGMA secure_delete = ON")
+                conn.execute(f"PRAGMA secure_delete = {'ON' if self._secure_delete else 'OFF'}")
                 conn.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
                 if self.keyring is not None:
                     unlocking.install(conn, self.keyring)

@@ -15,7 +15,7 @@ from sqlite_utils import Migrations
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 migrations = Migrations("hybridmem")
 
@@ -76,6 +76,13 @@ def m007_encryption(db: sqlite_utils.Database) -> None:
 def m008_grants(db: sqlite_utils.Database) -> None:
     """Which subtrees are shared with whom, and the groups of a namespace."""
     for statement in _GRANTS:
+        db.execute(statement)
+
+
+@migrations()
+def m009_erasure(db: sqlite_utils.Database) -> None:
+    """What has been erased, so that nothing brings it back, and the receipts of it."""
+    for statement in _ERASURE:
         db.execute(statement)
 
 
@@ -326,4 +333,23 @@ _GRANTS = (
         UNIQUE (namespace_id, team, principal)
     ) STRICT""",
     "CREATE INDEX grant_member_principal ON grant_member (principal)",
+)
+
+_ERASURE = (
+    """CREATE TABLE tombstone (
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        uid_hash TEXT NOT NULL,                -- of the public id, see hybridmem.store.tombstones
+        at INTEGER NOT NULL,
+        reason TEXT NOT NULL,                  -- 'erased'
+        PRIMARY KEY (namespace_id, uid_hash)
+    ) STRICT""",
+    "CREATE INDEX tombstone_hash ON tombstone (uid_hash)",
+    """CREATE TABLE erasure (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER REFERENCES namespace(id), -- NULL: of a user, across namespaces
+        at INTEGER NOT NULL,
+        complete INTEGER NOT NULL CHECK (complete IN (0, 1)), -- 0: files may still hold what was erased
+        receipt TEXT NOT NULL                  -- JSON, without contents
+    ) STRICT""",
+    "CREATE INDEX erasure_left ON erasure (id) WHERE complete = 0",
 )

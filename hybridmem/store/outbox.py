@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hybridmem.ports import Vectors
 from hybridmem.store import sealing
-from hybridmem.store.rows import dump, subtree_range
+from hybridmem.store.rows import PURGED_KEY, dump, subtree_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,10 @@ def retry(tx: sqlite3.Connection) -> None:
 
 def save(tx: sqlite3.Connection, item: Pending, vectors: Vectors) -> None:
     """Keeps an embedding, one row of ``vectors`` (p, d) per piece, unless the content has changed since it was read."""
-    current = tx.execute("SELECT revision_id FROM node WHERE id = ?", (item.node_id,)).fetchone()
+    # Purged or erased since: the revision is the same, and says nothing any more.
+    current = tx.execute(
+        "SELECT revision_id FROM node WHERE id = ? AND content_key != ?", (item.node_id, PURGED_KEY)
+    ).fetchone()
     if current is None or current[0] != item.revision:
         return
     tx.execute("DELETE FROM embedding WHERE node_id = ?", (item.node_id,))
@@ -280,3 +283,14 @@ def embedded(tx: sqlite3.Connection, namespace: int) -> int:
     """How many nodes have an embedding."""
     row = tx.execute("SELECT count(*) FROM embedding WHERE namespace_id = ? AND piece = 0", (namespace,)).fetchone()
     return int(row[0])
+
+
+def last(tx: sqlite3.Connection) -> int:
+    """The newest entry; 0 if there is none."""
+    return int(tx.execute("SELECT coalesce(max(id), 0) FROM outbox").fetchone()[0])
+
+
+def waits_up_to(tx: sqlite3.Connection, entry: int) -> bool:
+    """Whether any entry up to this one has not been done yet, those that failed not counted."""
+    row = tx.execute("SELECT 1 FROM outbox WHERE id <= ? AND reason IS NULL LIMIT 1", (entry,)).fetchone()
+    return row is not None

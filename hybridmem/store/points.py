@@ -70,8 +70,16 @@ def make_namespace(tx: sqlite3.Connection, namespace: Namespace, at: int) -> int
 
 def namespaces(tx: sqlite3.Connection) -> dict[int, Namespace]:
     return {
-        row[0]: tuple(json.loads(row[1])) for row in tx.execute("SELECT id, key FROM namespace ORDER BY id").fetchall()
+        row[0]: tuple(json.loads(row[1]))
+        # the key of an erased one is no array, see hybridmem.store.tombstones
+        for row in tx.execute("SELECT id, key FROM namespace WHERE substr(key, 1, 1) = '[' ORDER BY id").fetchall()
     }
+
+
+def is_there(tx: sqlite3.Connection, namespace: int) -> bool:
+    """Whether a namespace has not been erased."""
+    row = tx.execute("SELECT 1 FROM namespace WHERE id = ? AND substr(key, 1, 1) = '['", (namespace,)).fetchone()
+    return row is not None
 
 
 # Tasks and active pointers

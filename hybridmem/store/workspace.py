@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import sqlite3
 import threading
 import weakref
@@ -21,6 +19,7 @@ from hybridmem.errors import HybridMemError, NotFound, StoreBusy, StoreClosed, S
 from hybridmem.ports import Clock
 from hybridmem.store import audit, log, points, tree, uses
 from hybridmem.store.connect import Connections, Transaction
+from hybridmem.store.processes import process_name
 from hybridmem.store.rows import Key, dump, new_uid, to_micros
 from hybridmem.types import ROOT_TYPE, Namespace
 from hybridmem.uses import Uses
@@ -84,8 +83,16 @@ class Workspace:
         return _Recording(self)
 
     def read(self) -> Transaction:
-        """One state of the store."""
-        return self.connections.read()
+        """One state of the store.
+
+        :raises NotFound: the namespace has been erased, by whatever process.
+        """
+        return _Read(self)
+
+    def check_there(self, tx: sqlite3.Connection) -> None:
+        """:raises NotFound: the namespace has been erased since this handle was opened."""
+        if not points.is_there(tx, self.id):
+            raise NotFound("namespace: it has been erased since this handle was opened; open it again for an empty one")
 
     def record(self, tx: sqlite3.Connection, kind: str, node_uid: str | None, payload: dict[str, object]) -> int:
         """Logs an operation of this agent."""
@@ -295,6 +302,19 @@ class Workspace:
             return made
 
 
+class _Read(Transaction):
+    """Of :meth:`Workspace.read`."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace.connections, writing=False)
+        self._workspace = workspace
+
+    def _begin(self, caller: FrameType) -> sqlite3.Connection:
+        tx = super()._begin(caller)
+        self._workspace.check_there(tx)
+        return tx
+
+
 def _flush_now(known: weakref.ref[Workspace]) -> None:
     """Knows no handle: one that nobody holds any more must be gone at once, with its lock on the store."""
     workspace = known()
@@ -341,6 +361,7 @@ class WriteTransaction(_Recording):
 
     def _begin(self, caller: FrameType) -> sqlite3.Connection:
         tx, workspace = super()._begin(caller), self._workspace
+        workspace.check_there(tx)
         self._stops_time = True
         workspace.writing.moment = to_micros(workspace.clock.now())
         if workspace.session is None:
@@ -365,31 +386,3 @@ class WriteTransaction(_Recording):
                 self._workspace.writing.moment = None
         finally:
             super()._end()
-
-
-def process_name() -> str:
-    """Identifies this process on this machine, safe against reuse of its number."""
-    return f"{socket.gethostname()}:{os.getpid()}:{_started(os.getpid())}"
-
-
-def is_running(process: str) -> bool:
-    """Whether the process of a session still lives. One on another machine counts as living: we cannot know."""
-    host, pid, started = process.rsplit(":", 2)
-    if host != socket.gethostname():
-        return True
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # it exists and belongs to somebody else
-    return _started(int(pid)) == started
-
-
-def _started(pid: int) -> str:
-    """The start time of a process in clock ticks since boot, '' where the system does not tell (or a zombie's '')."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rsplit(")", 1)[1].split()
-    except (OSError, IndexError):
-        return ""
-    return "" if fields[0] == "Z" else fields[19]
