@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hybridmem import faults, keys
+from hybridmem import faults, inputs, keys
 from hybridmem.config import EncryptionConfig
 from hybridmem.errors import InvalidInput, StoreDamaged, StoreFull
 from hybridmem.index.projection import CLEAN as INDEX_CLEAN
@@ -61,7 +61,7 @@ def restore_backup(
     :raises NotFound: there is no such file. StoreDamaged: it is damaged, or no backup. StoreTooNew: made by a later
         version. StoreBusy: somebody has the store open. StoreFull: no room, or no rights. Nothing has changed then.
     """
-    source, target = Path(file), Path(directory)
+    source, target = inputs.path("file", file), inputs.path("directory", directory)
     contents = stored.verify(source)
     provider = keys.provider(EncryptionConfig(), master_key)
     stored.unlock(source, provider)

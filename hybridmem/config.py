@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from hybridmem.config_file import read
 from hybridmem.errors import ConfigError, InvalidInput
 
 
@@ -320,7 +320,7 @@ def load(
     if isinstance(source, Config):
         name, data = "configuration", source.model_dump()
     elif isinstance(source, (str, Path)):
-        name, data = str(source), _read(Path(source))
+        name, data = str(source), read(Path(source))
     else:
         name, data = "configuration", dict(source or {})
     data = _expand(data, name, "")
@@ -330,22 +330,6 @@ def load(
         return Config.model_validate(data)
     except ValidationError as error:
         raise ConfigError(f"{name}: " + "; ".join(_describe(item) for item in error.errors())) from error
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such configuration file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is not valid YAML: {error}") from error
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: must hold keys and values, not a {type(data).__name__}")
-    return data
 
 
 def _expand(value: Any, name: str, key: str) -> Any:

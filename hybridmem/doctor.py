@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hybridmem import config as configuration
-from hybridmem import keys
+from hybridmem import inputs, keys
 from hybridmem.config import Config, EncryptionConfig
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import HybridMemError, IndexUnavailable, NotFound
@@ -71,7 +71,7 @@ def verify(
     :raises NotFound: there is no store in that directory, or no such namespace in it.
     :raises EncryptionError: it is encrypted, and this is not its master key.
     """
-    directory, provider = Path(path), keys.provider(EncryptionConfig(), master_key)
+    directory, provider = inputs.path("path", path), keys.provider(EncryptionConfig(), master_key)
     if not directory.is_dir() or not (
         (directory / DATABASE_NAME).exists()
         or (directory / projection.DIRECTORY).exists()
@@ -113,7 +113,7 @@ def repair(
     if {one.kind for one in before.findings} & HOPELESS:
         return before
     connections = Connections(
-        Path(path),
+        inputs.path("path", path),
         durability=settings.store.durability,
         busy_timeout=settings.store.busy_timeout_seconds,
         create=False,

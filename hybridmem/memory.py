@@ -153,7 +153,7 @@ class Memory(
         server = Server.of(settings.index)
         provider = keys.provider(settings.encryption, master_key)
         connections = Connections(
-            Path(path),
+            inputs.path("path", path),
             durability=settings.store.durability,
             busy_timeout=settings.store.busy_timeout_seconds,
             create=create,
@@ -284,7 +284,7 @@ class Memory(
         :param plain: False: the file of an encrypted store is sealed, line by line, by its master key; import_() opens
             it again. True: anybody can read it.
         """
-        return files.export(self._workspace, Path(file), format, plain=plain)
+        return files.export(self._workspace, inputs.path("file", file), format, plain=plain)
 
     @audited("parent", keep=("format",))
     def import_(self, file: str | Path, *, format: str = "auto", parent: Parent = "task") -> ImportReport:
@@ -294,7 +294,7 @@ class Memory(
         :param format: ``"jsonl"``, ``"tree"``, ``"chat"`` (messages with role and content), or ``"auto"``.
         :param parent: where imported chat messages, and trees of another store, hang.
         """
-        return self._written(files.import_(self._workspace, self._writer, Path(file), format, parent))
+        return self._written(files.import_(self._workspace, self._writer, inputs.path("file", file), format, parent))
 
     # Operating
 

@@ -271,7 +271,7 @@ def title(content: str, length: int = TITLE) -> str:
     if len(line) <= length:
         return line
     cut, _ = truncate(line, length, _Characters())
-    return cut or line[: length - 1] + MARK
+    return cut or MARK  # its first character alone, with all its marks, is longer
 
 
 class _Characters:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from hybridmem import inputs
 from hybridmem.cli.options import Options, command
 from hybridmem.cli.output import Reply, console, is_ascii, one_line
 
@@ -49,7 +49,7 @@ def doctor(
     from hybridmem import doctor as doctors
     from hybridmem import keys
 
-    store = Path(path) if path is not None else options.path
+    store = inputs.path("path", path) if path is not None else options.path
     with _busy(f"checking {store}" if not fix else f"checking and mending {store}"):
         if fix:
             found = doctors.repair(store, config=options.configuration(), replay=replay)
