@@ -297,7 +297,7 @@ def test_another_handle_that_has_it_open_is_told(tmp_path: Path) -> None:
 
 
 def sealed(store: Path) -> tuple[bytes, ...]:
-    """What an encrypted store keeps of ``secret``: the sealed contents and metadata of every revision, and its vector."""
+    """What an encrypted store keeps of ``secret``: sealed contents and metadata of every revision, and its vector."""
     with closing(sqlite3.connect(store / "tree.db")) as conn:
         rows = conn.execute(
             "SELECT content, metadata FROM revision r JOIN node n ON n.id = r.node_id WHERE n.uid = 'secret'"
@@ -324,7 +324,7 @@ def test_sealed_it_is_gone_too(tmp_path: Path, secure: bool) -> None:
         receipt = m.erase(task.id, subtree=True)
         assert receipt.complete, receipt.left
         assert receipt.counts["labels"] == 1
-        assert m.checkpoints()[-1].label == "erased"
+        assert "erased" in [one.label for one in m.checkpoints()]
         assert [one.label for one in m.backups()] == ["erased"]
         assert found(store, blobs=blobs) == []
         m.flush()
