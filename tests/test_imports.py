@@ -212,3 +212,16 @@ def test_the_version_is_that_of_the_project_file() -> None:
     except importlib.metadata.PackageNotFoundError:
         return  # run from a checkout that is not installed
     assert installed == hybridmem.__version__
+
+
+#: Tables that have views in front of them in an encrypted store, see hybridmem.store.unlocking.
+WRITTEN_BEHIND = re.compile(r"\b(INTO|UPDATE|DELETE FROM) (revision|task|checkpoint|operation)\b")
+
+
+def test_whoever_writes_what_may_be_sealed_names_the_table_itself() -> None:
+    """A view cannot be written to: such a statement would work in plain stores and fail in encrypted ones."""
+    for file in FILES:
+        if name_of(file).startswith("store/"):
+            assert WRITTEN_BEHIND.search(file.read_text("utf-8")) is None, name_of(file)
+    assert WRITTEN_BEHIND.search("UPDATE revision SET content = ?")
+    assert WRITTEN_BEHIND.search("INSERT INTO main.revision") is None
