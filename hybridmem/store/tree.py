@@ -15,6 +15,7 @@ from hybridmem import faults
 from hybridmem.errors import Conflict, InvalidInput, NotFound, StoreDamaged
 from hybridmem.store.paths import path_below, path_end, path_ids
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, PURGED_KEY, Key, content_key, dump, subtree_range, to_node
+from hybridmem.tokens import MARK, whole_end
 from hybridmem.types import Node, State
 
 _KEY_COLUMNS = "id, uid, parent_id, path, depth, type, version, state"
@@ -375,7 +376,7 @@ def titles(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, .
 def title(content: str) -> str:
     """The first line that is not blank, cut at 120 characters: a content's name in a path."""
     line = next((line.strip() for line in content.splitlines() if line.strip()), content.strip())
-    return line if len(line) <= 120 else line[:119] + "…"
+    return line if len(line) <= 120 else line[: whole_end(line, 119) or 119] + MARK
 
 
 def count_below(tx: sqlite3.Connection, path: str, limit: int) -> int:
