@@ -1,5 +1,5 @@
-"""C036: two halves become one character, half a one is refused by name; what is printed never breaks on any terminal, and
-nothing that is cut short ends inside a character."""
+"""C036: two halves become one character, half a one is refused by name; what is printed never breaks on any terminal,
+and nothing that is cut short ends inside a character."""
 
 from __future__ import annotations
 
