@@ -20,6 +20,7 @@ from hybridmem import faults, inputs
 from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreDamaged, StoreFull
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
+from hybridmem.store import layout
 from hybridmem.store.directory import CHECKPOINTS, refuse_own
 from hybridmem.store.lock import alone
 from hybridmem.store.rows import from_micros
@@ -178,7 +179,8 @@ class Backups:
 def list_backups(directory: Path, namespace: Namespace, *, verify: bool = False) -> list[Backup]:
     """The backups in ``checkpoints/`` of the store in ``directory``, newest first; the store itself is not opened."""
     found = []
-    for path, _ in _files(directory / CHECKPOINTS):
+    place = layout.directory_of(directory, namespace) if layout.is_separate(directory) else directory
+    for path, _ in _files(place / CHECKPOINTS):
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
             found.append(_seen(path, namespace, verify))
     return found

@@ -22,6 +22,7 @@ from typing import Any
 
 from hybridmem import config as configuration
 from hybridmem.config import Config
+from hybridmem.each_store import each_store
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import HybridMemError, IndexUnavailable, NotFound
 from hybridmem.findings import KINDS, SHOWN_IDS, Finding, Report, finding
@@ -52,6 +53,7 @@ AGENT = "repair"
 DETAILS = 3
 
 
+@each_store
 def verify(path: str | Path, *, namespace: Namespace | None = None, replay: bool = False) -> Report:
     """Looks at a store, and changes nothing in it; others may go on using it.
 
@@ -77,6 +79,7 @@ def verify(path: str | Path, *, namespace: Namespace | None = None, replay: bool
     return look.report()
 
 
+@each_store
 def repair(
     path: str | Path,
     *,

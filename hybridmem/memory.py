@@ -24,7 +24,7 @@ from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
 from hybridmem.results import Context, SearchResult
-from hybridmem.store import outbox, points
+from hybridmem.store import layout, outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
 from hybridmem.summary_verbs import SummaryVerbs
@@ -86,7 +86,8 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
     ) -> Memory:
         """Opens a store, or creates it. Cheap: loads neither the model nor Chroma.
 
-        :param path: the directory of the store; made with mode 0700 if missing.
+        :param path: the directory of the store; made with mode 0700 if missing. With ``store.layout: separate`` the
+            one below which each namespace has its own.
         :param namespace: whose memory this is: a tuple of names, matched whole. Another namespace sees nothing of it.
         :param agent: who writes; each agent has its own active task in a namespace.
         :param config: a YAML file, a mapping, a Config, or None for the defaults (see configs/default.yaml).
@@ -124,13 +125,16 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             raise InvalidInput("summarizer: must have summarize(); see ports.Summarizer")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
+        separate = settings.store.layout == "separate"
         connections = Connections(
-            Path(path),
+            layout.place(Path(path), names, settings.store.layout, create=create),
             durability=settings.store.durability,
             busy_timeout=settings.store.busy_timeout_seconds,
             create=create,
         )
         try:
+            if separate:
+                layout.refuse_others(connections, names)
             workspace = Workspace(connections, names, who, settings, clock or SystemClock(), create=create)
         except BaseException:
             connections.close()
@@ -141,7 +145,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
 
     @property
     def path(self) -> Path:
-        """The directory of the store."""
+        """The directory of the store; with ``store.layout: separate`` that of this namespace."""
         return self._workspace.directory
 
     @property

@@ -25,7 +25,7 @@ ROWS = (
     "errors", "types", "results", "changes", "consolidated", "findings", "ports", "faults", "config", "endpoint",
     "scoring", "diversity", "policies", "text", "specifics", "importance", "speakers", "messages", "gate",
     "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs", "replacing", "uses",
-    "store", "index", "embed", "indexing", "doctor", "reembed", "estimating", "write", "intake", "alike",
+    "store", "each_store", "index", "embed", "indexing", "doctor", "reembed", "estimating", "write", "intake", "alike",
     "duplicates", "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge",
     "tending", "locate", "filters", "rerank", "corrections", "summarize", "recall", "recover", "history", "restore",
     "consolidate", "records", "files", "observe", "backup", "chores", "backup_restore", "verbs", "weight_verbs",

@@ -29,6 +29,7 @@ from hybridmem.cli import (
     forgetting,
     intake,
     memories,
+    namespaces,
     output,
     past,
     recovery,
@@ -98,7 +99,7 @@ def build() -> typer.Typer:
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
     parts = (
         demo, memories, intake, tasks, retrieval, tree, weights, forgetting, consolidating, recovery, past, backups,
-        doctor, files,
+        doctor, namespaces, files,
     )  # fmt: skip
     for part in parts:
         part.register(app)

@@ -147,11 +147,11 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "tree of it": (("tree", "{task}", "--depth", "9"), "{canary}"),
 }
 #: Those that change something, of which tests/cli/test_documents.py says that they touch nobody else's; and those that
-#: read nothing of a namespace.
+#: read nothing in a namespace: "namespaces" tells names to who has the whole store in hand.
 OTHERS = {
     "add", "archive", "backup", "backups", "config", "demo", "erase", "feedback", "forget", "import", "index", "merge",
-    "move", "observe", "purge-forgotten", "reembed", "restore", "restore-backup", "restore-forgotten", "supersede",
-    "task claim", "task finish", "task release", "task start", "task switch", "task update", "unarchive",
+    "move", "namespaces", "observe", "purge-forgotten", "reembed", "restore", "restore-backup", "restore-forgotten",
+    "supersede", "task claim", "task finish", "task release", "task start", "task switch", "task update", "unarchive",
     "unconsolidate", "unmerge", "update", "verify-erasure",
 }  # fmt: skip
 #: What is about the store as a whole, by design; what is said of a backup is tested in tests/test_isolation.py.
