@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 from hybridmem.errors import InvalidInput
@@ -21,6 +23,9 @@ from hybridmem.types import Namespace
 MAX_TEXT_BYTES = 8_000_000
 #: Characters of an id, an agent's name or one segment of a namespace.
 MAX_NAME = 512
+#: Bytes of a path, and of each name in it: what Linux and macOS take at most.
+MAX_PATH_BYTES = 4095
+MAX_FILE_NAME_BYTES = 255
 #: The largest whole number that SQLite keeps.
 MAX_COUNT = 2**63 - 1
 #: Levels of nesting in metadata and structured contents.
@@ -158,6 +163,26 @@ def namespace(value: Any) -> Namespace:
     if len(value) > 16:
         raise InvalidInput(f"namespace: may have up to 16 segments, not {len(value)}")
     return tuple(name("namespace", segment) for segment in value)
+
+
+def path(field: str, value: Any) -> Path:
+    """The path of a file or a directory, as the system can be asked for it: no NUL, nothing that is no character."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise InvalidInput(f"{field}: must be a path, not {value!r}")
+    try:
+        name = os.fsencode(value)
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{field}: is no name of a file: {str(value)!r}") from None
+    if not name:
+        raise InvalidInput(f"{field}: is empty; name a path")
+    if b"\0" in name:
+        raise InvalidInput(f"{field}: contains a NUL character: {str(value)!r}")
+    if len(name) > MAX_PATH_BYTES or max(map(len, name.split(b"/"))) > MAX_FILE_NAME_BYTES:
+        raise InvalidInput(
+            f"{field}: may have up to {MAX_PATH_BYTES} bytes, and {MAX_FILE_NAME_BYTES} between two slashes: "
+            f"{str(value)[:80]!r}…"
+        )
+    return Path(os.fsdecode(name))
 
 
 def one_of(field: str, value: Any, accepted: Sequence[str]) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from hybridmem import inputs
 from hybridmem.cli.memories import Id, index_if_many
 from hybridmem.cli.options import Options, command, given_text
 from hybridmem.cli.output import Reply, cut, one_line
@@ -40,7 +40,7 @@ def observe(
     """
     from hybridmem.files import read_text
 
-    text = given_text("file", file) if file == "-" else read_text(Path(file))
+    text = given_text("file", file) if file == "-" else read_text(inputs.path("file", file))
     with options.open(create=not dry_run) as memory:
         found = memory.observe(text, format=format, parent=parent, dry_run=dry_run)
         if not dry_run:
