@@ -25,13 +25,14 @@ ROWS = (
     "errors", "types", "results", "changes", "consolidated", "erased", "findings", "ports", "faults", "config_file",
     "config", "crypto", "keys", "endpoint", "scoring", "diversity", "policies", "text", "specifics", "importance",
     "speakers", "messages", "gate", "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces",
-    "inputs", "principals", "replacing", "uses", "audit", "store", "guest", "index", "embed", "indexing", "doctor",
-    "reembed", "reencrypt", "estimating", "write", "intake", "alike", "duplicates", "claims", "tasks", "supersede",
-    "feedback", "forget", "earlier", "ranking", "prune", "purge", "tending", "trail", "locate", "filters", "rerank",
-    "corrections", "summarize", "recalled", "recall", "recover", "history", "restore", "sharing", "consolidate",
-    "records", "sealed_file", "files", "observe", "backup", "cleanse", "chores", "erase", "whole_store",
-    "backup_restore", "verbs", "weight_verbs", "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs",
-    "encryption_verbs", "audit_verbs", "erase_verbs", "share_verbs", "memory", "users", "erase_check", "cli",
+    "inputs", "principals", "replacing", "uses", "audit", "store", "each_store", "guest", "index", "embed",
+    "indexing", "doctor", "reembed", "reencrypt", "estimating", "write", "intake", "alike", "duplicates", "claims",
+    "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge", "tending", "trail",
+    "locate", "filters", "rerank", "corrections", "summarize", "recalled", "recall", "recover", "history",
+    "restore", "sharing", "consolidate", "records", "sealed_file", "files", "observe", "backup", "cleanse",
+    "chores", "erase", "whole_store", "backup_restore", "verbs", "weight_verbs", "intake_verbs", "forget_verbs",
+    "recovery_verbs", "summary_verbs", "encryption_verbs", "audit_verbs", "erase_verbs", "share_verbs", "memory",
+    "users", "erase_check", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}
