@@ -62,7 +62,7 @@ class Backups:
         checked = None if label is None else inputs.name("label", label)
         self._workspace.connections.check()
         if file is not None:
-            return self._write(self._elsewhere(Path(file)), checked, checkpoint, progress)
+            return self._write(self._elsewhere(inputs.path("file", file)), checked, checkpoint, progress)
         wait = self._workspace.config.store.busy_timeout_seconds
         return self._alone(wait, lambda: self._add(checked, checkpoint, progress))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hybridmem import faults
+from hybridmem import faults, inputs
 from hybridmem.errors import InvalidInput, StoreDamaged, StoreFull
 from hybridmem.index.projection import FILES as INDEX_FILES
 from hybridmem.index.projection import LOCK as INDEX_LOCK
@@ -47,7 +47,7 @@ def restore_backup(file: str | Path, directory: str | Path, *, replace: bool = F
     :raises NotFound: there is no such file. StoreDamaged: it is damaged, or no backup. StoreTooNew: made by a later
         version. StoreBusy: somebody has the store open. StoreFull: no room, or no rights. Nothing has changed then.
     """
-    source, target = Path(file), Path(directory)
+    source, target = inputs.path("file", file), inputs.path("directory", directory)
     contents = stored.verify(source)
     _make(target)
     aside = swap.alone(target, WAIT_SECONDS, lambda: _replace(source, target, contents, replace))

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from hybridmem.errors import ConfigError, InvalidInput
+from hybridmem import plain_yaml
+from hybridmem.errors import ConfigError, InvalidInput, shown
 
 
 class Section(BaseModel):
@@ -215,7 +215,7 @@ def policy(value: Policy | Mapping[str, Any] | str) -> Policy:
     if not isinstance(value, (str, Mapping)):
         raise InvalidInput(
             f"policy: must be the name of a policy, a mapping with 'policy' and its parameters, a list of these, or "
-            f"'configured', not {value!r}"
+            f"'configured', not {shown(value)}"
         )
     given = {"policy": value} if isinstance(value, str) else dict(value)
     try:
@@ -229,11 +229,11 @@ def _wrong_parameter(item: Any) -> str:
     if item["type"] == "extra_forbidden":
         near = difflib.get_close_matches(name, Policy.model_fields, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"unknown parameter {name!r}{hint} Known: {', '.join(Policy.model_fields)}"
+        return f"unknown parameter {shown(name)}{hint} Known: {', '.join(Policy.model_fields)}"
     message = item["msg"].removeprefix("Value error, ")
     if name in ("", "policy"):  # the message begins with the word
-        return f"{message} (given: {item.get('input')!r})" if name else message
-    return f"{name}: {message} (given: {item.get('input')!r})"
+        return f"{message} (given: {shown(item.get('input'))})" if name else message
+    return f"{name}: {message} (given: {shown(item.get('input'))})"
 
 
 class ForgettingConfig(Section):
@@ -319,13 +319,13 @@ def load(
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = plain_yaml.read(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such configuration file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is not valid YAML: {error}") from error
+    except InvalidInput as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except (OSError, ValueError) as error:  # not UTF-8, or no path at all
+        raise ConfigError(f"{shown(str(path))}: cannot be read: {error}") from error
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -378,9 +378,9 @@ def _describe(item: Any) -> str:
         sections = list(Config.model_fields)
         near = difflib.get_close_matches(key, keys() + sections, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"unknown key {key!r}{hint}"
+        return f"unknown key {shown(key)}{hint}"
     message = item["msg"].removeprefix("Value error, ")
     where = f"{key}: " if key else ""
     given = item.get("input")
-    shown = f" (given: {given!r})" if not isinstance(given, (dict, BaseModel)) else ""
-    return f"{where}{message}{shown}"
+    said = f" (given: {shown(given)})" if not isinstance(given, (dict, BaseModel)) else ""
+    return f"{where}{message}{said}"

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hybridmem import config as configuration
+from hybridmem import inputs
 from hybridmem.config import Config
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import HybridMemError, IndexUnavailable, NotFound
@@ -62,7 +63,7 @@ def verify(path: str | Path, *, namespace: Namespace | None = None, replay: bool
     :return: ``report.ok`` and ``report.findings``. Memories that wait for their vector are no fault but are counted.
     :raises NotFound: there is no store in that directory, or no such namespace in it.
     """
-    directory = Path(path)
+    directory = inputs.path("path", path)
     if not directory.is_dir() or not (
         (directory / DATABASE_NAME).exists()
         or (directory / projection.DIRECTORY).exists()
@@ -101,7 +102,7 @@ def repair(
         return before
     settings = configuration.load(config)
     connections = Connections(
-        Path(path),
+        inputs.path("path", path),
         durability=settings.store.durability,
         busy_timeout=settings.store.busy_timeout_seconds,
         create=False,

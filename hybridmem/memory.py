@@ -125,7 +125,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
         connections = Connections(
-            Path(path),
+            inputs.path("path", path),
             durability=settings.store.durability,
             busy_timeout=settings.store.busy_timeout_seconds,
             create=create,
@@ -241,7 +241,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         :param format: ``"jsonl"`` (every memory with all its fields, and the active pointers; not the log, old
             revisions or checkpoints) or ``"tree"`` (the plain tree JSON of simple implementations).
         """
-        return files.export(self._workspace, Path(file), format)
+        return files.export(self._workspace, inputs.path("file", file), format)
 
     def import_(self, file: str | Path, *, format: str = "auto", parent: Parent = "task") -> ImportReport:
         """Reads memories from a file, all of them or none; what is already there is skipped, so that importing a file
@@ -250,7 +250,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         :param format: ``"jsonl"``, ``"tree"``, ``"chat"`` (messages with role and content), or ``"auto"``.
         :param parent: where imported chat messages, and trees of another store, hang.
         """
-        return self._written(files.import_(self._workspace, self._writer, Path(file), format, parent))
+        return self._written(files.import_(self._workspace, self._writer, inputs.path("file", file), format, parent))
 
     # Operating
 

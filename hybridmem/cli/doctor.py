@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -47,8 +46,9 @@ def doctor(
     Exit code 0: all is well. 13: something is wrong, or is left after --fix; each line says what to do.
     """
     from hybridmem import doctor as doctors
+    from hybridmem import inputs
 
-    store = Path(path) if path is not None else options.path
+    store = inputs.path("path", path) if path is not None else options.path
     with _busy(f"checking {store}" if not fix else f"checking and mending {store}"):
         if fix:
             found = doctors.repair(store, config=options.configuration(), replay=replay)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -38,9 +37,10 @@ def observe(
     Noise (repeats, empty results, progress, acknowledgements) is left out, and the reply says what and why. All or
     nothing; creates the store if it is not there.
     """
+    from hybridmem import inputs
     from hybridmem.files import read_text
 
-    text = given_text("file", file) if file == "-" else read_text(Path(file))
+    text = given_text("file", file) if file == "-" else read_text(inputs.path("file", file))
     with options.open(create=not dry_run) as memory:
         found = memory.observe(text, format=format, parent=parent, dry_run=dry_run)
         if not dry_run:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 import typer
 
 from hybridmem.cli.output import Reply
-from hybridmem.errors import ConfigError, InvalidInput, NotFound
+from hybridmem.errors import ConfigError, InvalidInput, NotFound, shown
 
 if TYPE_CHECKING:
     from hybridmem.config import Config
@@ -109,7 +109,9 @@ class Options:
 
     @property
     def path(self) -> Path:
-        return Path(_chosen(self.store, "HYBRIDMEM_STORE", DEFAULT_STORE))
+        from hybridmem import inputs
+
+        return inputs.path("store", _chosen(self.store, "HYBRIDMEM_STORE", DEFAULT_STORE))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -128,7 +130,7 @@ class Options:
         for setting in self.settings:
             key, separator, value = setting.partition("=")
             if not separator or not key.strip():
-                raise InvalidInput(f"--set: must be KEY=VALUE, e.g. retrieval.k=5, not {setting!r}")
+                raise InvalidInput(f"--set: must be KEY=VALUE, e.g. retrieval.k=5, not {shown(setting)}")
             overrides[key.strip()] = _yaml_value(key.strip(), value)
         return configuration.load(_chosen(self.config, "HYBRIDMEM_CONFIG", "") or None, overrides)
 
@@ -222,9 +224,9 @@ def given_object(field: str, value: str | None) -> dict[str, Any] | None:
     try:
         found = json.loads(value)
     except ValueError as error:
-        raise InvalidInput(f"{field}: is not JSON ({error}): {value!r}") from None
+        raise InvalidInput(f"{field}: is not JSON ({error}): {shown(value)}") from None
     if not isinstance(found, dict):
-        raise InvalidInput(f'{field}: must be a JSON object such as {{"source": "mail"}}, not {value!r}')
+        raise InvalidInput(f'{field}: must be a JSON object such as {{"source": "mail"}}, not {shown(value)}')
     return found
 
 
@@ -234,12 +236,12 @@ def _chosen(given: str | None, variable: str, default: str) -> str:
 
 
 def _yaml_value(key: str, value: str) -> Any:
-    import yaml
+    from hybridmem import plain_yaml
 
     try:
-        return yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--set {key}: is not a YAML value ({error.__class__.__name__}): {value!r}") from None
+        return plain_yaml.read(value)
+    except InvalidInput as error:
+        raise ConfigError(f"--set {key}: is not a YAML value ({error}): {shown(value)}") from None
 
 
 def _help(function: Callable[..., Any]) -> str:
