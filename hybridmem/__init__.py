@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from hybridmem.config import Config, Policy
     from hybridmem.consolidated import Consolidated, ConsolidationReport
     from hybridmem.doctor import repair, verify
+    from hybridmem.erase_check import verify_erasure
+    from hybridmem.erased import ErasureCheck, ErasureReceipt
     from hybridmem.errors import (
+        AccessDenied,
         ConfigError,
         Conflict,
         EmbeddingMismatch,
         EmbeddingUnavailable,
+        EncryptionError,
         HybridMemError,
         IndexUnavailable,
         InvalidInput,
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
     )
     from hybridmem.findings import Finding, Report
     from hybridmem.memory import Memory
+    from hybridmem.ports import KeyProvider
+    from hybridmem.principals import Grant, Principal, SharedSubtree
+    from hybridmem.reencrypt import ReencryptReport, encrypt
     from hybridmem.results import (
         Context,
         Dropped,
@@ -48,6 +55,8 @@ if TYPE_CHECKING:
         SearchResult,
     )
     from hybridmem.types import (
+        AuditEntry,
+        AuditPruned,
         Backup,
         Checkpoint,
         Claim,
@@ -61,10 +70,14 @@ if TYPE_CHECKING:
         Stats,
         Task,
     )
+    from hybridmem.users import erase_user, export_user
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessDenied",
+    "AuditEntry",
+    "AuditPruned",
     "Backup",
     "Change",
     "Checkpoint",
@@ -79,7 +92,11 @@ __all__ = [
     "DuplicateGroup",
     "EmbeddingMismatch",
     "EmbeddingUnavailable",
+    "EncryptionError",
+    "ErasureCheck",
+    "ErasureReceipt",
     "Finding",
+    "Grant",
     "HistoryEntry",
     "Hit",
     "HybridMemError",
@@ -87,6 +104,7 @@ __all__ = [
     "IndexUnavailable",
     "InvalidInput",
     "Kept",
+    "KeyProvider",
     "Lookalikes",
     "Memory",
     "Merged",
@@ -97,10 +115,12 @@ __all__ = [
     "Observed",
     "Operation",
     "Policy",
+    "Principal",
     "PruneReport",
     "Pruned",
     "PurgeReport",
     "ReembedReport",
+    "ReencryptReport",
     "Report",
     "RerankerUnavailable",
     "RestoreReport",
@@ -108,6 +128,7 @@ __all__ = [
     "ResumePoint",
     "ScoreDetails",
     "SearchResult",
+    "SharedSubtree",
     "StateChange",
     "Stats",
     "StoreBusy",
@@ -119,15 +140,21 @@ __all__ = [
     "Task",
     "TaskClaimed",
     "__version__",
+    "encrypt",
+    "erase_user",
+    "export_user",
     "repair",
     "restore_backup",
     "verify",
+    "verify_erasure",
 ]
 
 #: Where the public names live, in the order in which they are looked for.
 _MODULES = (
     "hybridmem.errors", "hybridmem.types", "hybridmem.results", "hybridmem.changes", "hybridmem.consolidated",
-    "hybridmem.findings", "hybridmem.config", "hybridmem.memory", "hybridmem.backup_restore", "hybridmem.doctor",
+    "hybridmem.erased", "hybridmem.findings", "hybridmem.config", "hybridmem.principals", "hybridmem.memory",
+    "hybridmem.backup_restore", "hybridmem.doctor", "hybridmem.users", "hybridmem.erase_check", "hybridmem.ports",
+    "hybridmem.reencrypt",
 )  # fmt: skip
 
 

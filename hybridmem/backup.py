@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from hybridmem import faults, inputs
 from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreDamaged, StoreFull
+from hybridmem.ports import KeyProvider
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
 from hybridmem.store.directory import CHECKPOINTS, refuse_own
@@ -67,7 +68,8 @@ class Backups:
         return self._alone(wait, lambda: self._add(checked, checkpoint, progress))
 
     def listed(self, *, verify: bool = False) -> list[Backup]:
-        return list_backups(self._workspace.directory, self._workspace.namespace, verify=verify)
+        workspace = self._workspace
+        return list_backups(workspace.directory, workspace.namespace, verify=verify, keys=workspace.connections.keys)
 
     def attached(self, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
         """Checkpoints with the backup files that were made with them. The number alone would not do: since then an
@@ -175,13 +177,20 @@ class Backups:
         return alone(self._directory / LOCK, wait_seconds, busy, action)
 
 
-def list_backups(directory: Path, namespace: Namespace, *, verify: bool = False) -> list[Backup]:
+def list_backups(
+    directory: Path, namespace: Namespace, *, verify: bool = False, keys: KeyProvider | None = None
+) -> list[Backup]:
     """The backups in ``checkpoints/`` of the store in ``directory``, newest first; the store itself is not opened."""
     found = []
     for path, _ in _files(directory / CHECKPOINTS):
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-            found.append(_seen(path, namespace, verify))
+            found.append(_seen(path, namespace, verify, keys))
     return found
+
+
+def backup_files(directory: Path) -> list[Path]:
+    """The numbered backup files of the store in ``directory``, newest first."""
+    return [path for path, _ in _files(directory / CHECKPOINTS)]
 
 
 def _files(directory: Path) -> list[tuple[Path, int]]:
@@ -193,9 +202,9 @@ def _files(directory: Path) -> list[tuple[Path, int]]:
     return sorted(found, key=lambda one: one[1], reverse=True)
 
 
-def _seen(path: Path, namespace: Namespace, verify: bool) -> Backup:
+def _seen(path: Path, namespace: Namespace, verify: bool, keys: KeyProvider | None) -> Backup:
     try:
-        contents = stored.verify(path) if verify else stored.look(path)
+        contents = stored.verify(path, keys=keys) if verify else stored.look(path, keys)
     except HybridMemError as error:
         return _described(path, None, namespace, verified=False, problem=str(error))
     return _described(path, contents, namespace, verified=verify)

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hybridmem import faults, inputs
+from hybridmem import faults, inputs, keys
+from hybridmem.config import EncryptionConfig
 from hybridmem.errors import InvalidInput, StoreDamaged, StoreFull
+from hybridmem.index.projection import CLEAN as INDEX_CLEAN
 from hybridmem.index.projection import FILES as INDEX_FILES
+from hybridmem.index.projection import FILLING as INDEX_FILLING
 from hybridmem.index.projection import LOCK as INDEX_LOCK
-from hybridmem.ports import SystemClock
+from hybridmem.ports import KeyProvider, SystemClock
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
 from hybridmem.store import swap
+from hybridmem.store.carried import carry
 from hybridmem.store.directory import ASIDE, CHECKPOINTS, DATABASE_NAME, LOCK, RESTORED
+from hybridmem.store.processes import is_running
+from hybridmem.store.receipts import GENERATION
 from hybridmem.store.rows import from_micros, to_micros
-from hybridmem.store.workspace import is_running
 from hybridmem.types import RestoredBackup
 
 #: Seconds to wait for somebody who is just closing the store.
@@ -27,7 +32,13 @@ WAIT_SECONDS = 1.0
 NO_STORE = (LOCK, INDEX_LOCK, CHECKPOINTS, ASIDE)
 
 
-def restore_backup(file: str | Path, directory: str | Path, *, replace: bool = False) -> RestoredBackup:
+def restore_backup(
+    file: str | Path,
+    directory: str | Path,
+    *,
+    replace: bool = False,
+    master_key: KeyProvider | bytes | None = None,
+) -> RestoredBackup:
     """Makes a store of a backup file, with everything that was in it: every namespace, the log, tasks and pointers.
 
     Nobody may have the store open. Chroma's index is built anew from the vectors in the backup, by whoever opens the
@@ -42,6 +53,9 @@ def restore_backup(file: str | Path, directory: str | Path, *, replace: bool = F
     :param directory: of the store; made with mode 0700 if missing.
     :param replace: the directory may have a store: its database, write-ahead log and index are moved into
         ``aside/<time>/`` there, from where a mistake can be undone by hand; ``checkpoints/`` stays.
+    :param master_key: of an encrypted backup, as for Memory.open(); None: the one in HYBRIDMEM_KEY. It must be the one
+        that the store had when the backup was made.
+    :raises EncryptionError: it is missing, or another one.
     :raises InvalidInput: there is a store and ``replace`` is False; or there is something else, which is never
         replaced; or the file is the database of an open store.
     :raises NotFound: there is no such file. StoreDamaged: it is damaged, or no backup. StoreTooNew: made by a later
@@ -49,8 +63,10 @@ def restore_backup(file: str | Path, directory: str | Path, *, replace: bool = F
     """
     source, target = inputs.path("file", file), inputs.path("directory", directory)
     contents = stored.verify(source)
+    provider = keys.provider(EncryptionConfig(), master_key)
+    stored.unlock(source, provider)
     _make(target)
-    aside = swap.alone(target, WAIT_SECONDS, lambda: _replace(source, target, contents, replace))
+    aside = swap.alone(target, WAIT_SECONDS, lambda: _replace(source, target, contents, replace, provider))
     return RestoredBackup(
         path=source,
         directory=target,
@@ -61,7 +77,9 @@ def restore_backup(file: str | Path, directory: str | Path, *, replace: bool = F
     )
 
 
-def _replace(source: Path, target: Path, contents: stored.Contents, replace: bool) -> Path | None:
+def _replace(
+    source: Path, target: Path, contents: stored.Contents, replace: bool, provider: KeyProvider | None
+) -> Path | None:
     """Where the old store is now, None: there was none. The caller is alone."""
     was_begun = swap.is_pending(target)
     aside = swap.finish(target)
@@ -70,19 +88,27 @@ def _replace(source: Path, target: Path, contents: stored.Contents, replace: boo
     _must_be_free(target, replace)
     for left in target.glob(f".{RESTORED}.*{UNFINISHED}"):  # of one that was killed
         remove_unfinished(left)
-    _stage(source, target, contents)
+    _stage(source, target, contents, provider)
     faults.point("backup_restore.after_decision")
     return swap.finish(target)
 
 
-def _stage(source: Path, target: Path, contents: stored.Contents) -> None:
+def _stage(source: Path, target: Path, contents: stored.Contents, provider: KeyProvider | None) -> None:
     def write(path: Path) -> None:
-        stored.prepare(source, path, is_running, unset=INDEX_FILES, at=to_micros(SystemClock().now()))
+        copied = stored.prepare(
+            source,
+            path,
+            is_running,
+            unset=(INDEX_FILES, INDEX_FILLING, INDEX_CLEAN, GENERATION),
+            at=to_micros(SystemClock().now()),
+            carry=lambda made: carry(target, made, provider),
+        )
+        if not copied.holds_what(contents.facts):
+            raise StoreDamaged(f"{source}: changed while it was read; nothing was restored")
         faults.point("backup_restore.after_copy")
 
     def check(path: Path, _: None) -> None:
-        if not stored.verify(path).facts.holds_what(contents.facts):
-            raise StoreDamaged(f"{source}: changed while it was read; nothing was restored")
+        stored.verify(path)
         faults.point("backup_restore.before_decision")
 
     replace_file(target / RESTORED, write, check=check)
@@ -111,4 +137,5 @@ def _must_be_free(directory: Path, replace: bool) -> None:
 
 def _is_done(directory: Path, contents: stored.Contents) -> bool:
     """After finishing what was cut off: whether that was the restoring of this very backup."""
-    return stored.verify(directory / DATABASE_NAME).facts.holds_what(contents.facts)
+    stored.verify(directory / DATABASE_NAME)
+    return stored.is_copy_of(directory / DATABASE_NAME, contents)

@@ -13,8 +13,9 @@ from hybridmem import inputs
 from hybridmem.errors import InvalidInput, NotFound, TaskClaimed
 from hybridmem.store import claims, points, tree
 from hybridmem.store.claims import Held
+from hybridmem.store.processes import is_running
 from hybridmem.store.rows import Key, from_micros
-from hybridmem.store.workspace import Workspace, is_running
+from hybridmem.store.workspace import Workspace
 from hybridmem.types import TASK_TYPE, Claim
 from hybridmem.write import refuse_forgotten
 

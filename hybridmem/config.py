@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from hybridmem import plain_yaml
+from hybridmem.config_file import read
 from hybridmem.errors import ConfigError, InvalidInput, shown
 
 
@@ -27,6 +27,7 @@ class Section(BaseModel):
 class StoreConfig(Section):
     durability: Literal["full", "process"] = "full"
     busy_timeout_seconds: float = Field(default=5.0, ge=0.0, le=3600.0)
+    secure_delete: bool = True
 
 
 class EmbeddingConfig(Section):
@@ -95,14 +96,8 @@ class WeightConfig(Section):
     curve: Literal["half_life", "ebbinghaus"] = "half_life"
     half_life_days: float = Field(default=30.0, gt=0.0)
     half_life_days_by_type: dict[str, float] = {"preference": 365.0, "fact": 180.0, "decision": 90.0}
-    default_importance: dict[str, float] = {
-        "preference": 0.9,
-        "task": 0.8,
-        "decision": 0.8,
-        "fact": 0.6,
-        "event": 0.5,
-        "note": 0.4,
-    }
+    default_importance: dict[str, float] = {"preference": 0.9, "task": 0.8, "decision": 0.8, "fact": 0.6, "event": 0.5,
+                                            "note": 0.4}  # fmt: skip
     other_importance: float = Field(default=0.5, ge=0.0, le=1.0)
     importance_estimator: Literal["type", "rules"] = "type"
     default_confidence: float = Field(default=0.7, ge=0.0, le=1.0)
@@ -280,8 +275,27 @@ class ConsolidationConfig(Section):
         return self
 
 
+class EncryptionConfig(Section):
+    enabled: bool = False
+    key: str | None = Field(default="env:HYBRIDMEM_KEY", pattern=r"^(env|file):.+$")
+
+
+class AuditConfig(Section):
+    enabled: bool = True
+    reads: bool = True
+    queries: Literal["hash", "plain", "none"] = "hash"
+    flush_seconds: float = Field(default=1.0, ge=0.0, le=3600.0)
+    retention_days: float | None = Field(default=None, gt=0.0, le=1_000_000.0)
+
+
+class ErasureConfig(Section):
+    summaries: Literal["remake", "flag"] = "remake"
+    wait_seconds: float = Field(default=10.0, ge=0.0, le=3600.0)
+
+
 class Config(Section):
     store: StoreConfig = StoreConfig()
+    encryption: EncryptionConfig = EncryptionConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
     index: IndexConfig = IndexConfig()
     weights: WeightConfig = WeightConfig()
@@ -290,6 +304,8 @@ class Config(Section):
     checkpoint: CheckpointConfig = CheckpointConfig()
     forgetting: ForgettingConfig = ForgettingConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
+    audit: AuditConfig = AuditConfig()
+    erasure: ErasureConfig = ErasureConfig()
 
 
 def load(
@@ -299,13 +315,12 @@ def load(
 
     :param source: a YAML file, a mapping, a Config, or None for the defaults.
     :param overrides: dotted keys to values, e.g. ``{"retrieval.k": 5}``; they win over the source.
-    :raises ConfigError: the file cannot be read or parsed, a key is unknown (the nearest is named), a value is out of
-        range, or ``${NAME}`` is not set in the environment.
+    :raises ConfigError: the file cannot be read or parsed, a key is unknown, a value out of range, or a NAME unset.
     """
     if isinstance(source, Config):
         name, data = "configuration", source.model_dump()
     elif isinstance(source, (str, Path)):
-        name, data = str(source), _read(Path(source))
+        name, data = str(source), read(Path(source))
     else:
         name, data = "configuration", dict(source or {})
     data = _expand(data, name, "")
@@ -315,22 +330,6 @@ def load(
         return Config.model_validate(data)
     except ValidationError as error:
         raise ConfigError(f"{name}: " + "; ".join(_describe(item) for item in error.errors())) from error
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        data = plain_yaml.read(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such configuration file") from None
-    except InvalidInput as error:
-        raise ConfigError(f"{path}: {error}") from error
-    except (OSError, ValueError) as error:  # not UTF-8, or no path at all
-        raise ConfigError(f"{shown(str(path))}: cannot be read: {error}") from error
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: must hold keys and values, not a {type(data).__name__}")
-    return data
 
 
 def _expand(value: Any, name: str, key: str) -> Any:
@@ -379,8 +378,7 @@ def _describe(item: Any) -> str:
         near = difflib.get_close_matches(key, keys() + sections, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return f"unknown key {shown(key)}{hint}"
-    message = item["msg"].removeprefix("Value error, ")
+    message, given = item["msg"].removeprefix("Value error, "), item.get("input")
     where = f"{key}: " if key else ""
-    given = item.get("input")
     said = f" (given: {shown(given)})" if not isinstance(given, (dict, BaseModel)) else ""
     return f"{where}{message}{said}"

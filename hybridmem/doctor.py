@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from hybridmem import config as configuration
-from hybridmem import inputs
-from hybridmem.config import Config
+from hybridmem import inputs, keys
+from hybridmem.config import Config, EncryptionConfig
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import HybridMemError, IndexUnavailable, NotFound
 from hybridmem.findings import KINDS, SHOWN_IDS, Finding, Report, finding
@@ -32,7 +32,7 @@ from hybridmem.index.pointers import PLACE
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.pieces import MOST
-from hybridmem.ports import Embedder, SystemClock
+from hybridmem.ports import Embedder, KeyProvider, SystemClock
 from hybridmem.store import checks, digest, mends, outbox, points, snapshot, swap, tree
 from hybridmem.store.connect import Connections, Transaction
 from hybridmem.store.directory import ASIDE, DATABASE_NAME, RESTORED
@@ -53,24 +53,32 @@ AGENT = "repair"
 DETAILS = 3
 
 
-def verify(path: str | Path, *, namespace: Namespace | None = None, replay: bool = False) -> Report:
+def verify(
+    path: str | Path,
+    *,
+    namespace: Namespace | None = None,
+    replay: bool = False,
+    master_key: KeyProvider | bytes | None = None,
+) -> Report:
     """Looks at a store, and changes nothing in it; others may go on using it.
 
     :param path: the directory of the store. It may be damaged; nobody has to be able to open it.
     :param namespace: look at this one only; nothing in the report tells of another. None: at all of them.
     :param replay: also rebuild the whole tree from the log, in a temporary directory, and compare every field of every
         memory: some 5 s for 10,000 operations. It sees values that were changed to others that are just as possible.
+    :param master_key: of an encrypted store, as for Memory.open(); None: the one in HYBRIDMEM_KEY.
     :return: ``report.ok`` and ``report.findings``. Memories that wait for their vector are no fault but are counted.
     :raises NotFound: there is no store in that directory, or no such namespace in it.
+    :raises EncryptionError: it is encrypted, and this is not its master key.
     """
-    directory = inputs.path("path", path)
+    directory, provider = inputs.path("path", path), keys.provider(EncryptionConfig(), master_key)
     if not directory.is_dir() or not (
         (directory / DATABASE_NAME).exists()
         or (directory / projection.DIRECTORY).exists()
         or swap.is_pending(directory)
     ):
         raise NotFound(f"path: there is no store at {directory}")
-    look = _Look(directory, namespace, replay)
+    look = _Look(directory, namespace, replay, provider)
     with shared.at_hand(directory).at_rest() as is_still:
         look.take(is_still)
     if namespace is None:
@@ -84,6 +92,7 @@ def repair(
     config: str | Path | Mapping[str, Any] | Config | None = None,
     embedder: Embedder | None = None,
     replay: bool = False,
+    master_key: KeyProvider | bytes | None = None,
 ) -> Report:
     """Mends what :func:`verify` finds in a store, in all its namespaces. Running it again finds nothing more to mend.
 
@@ -94,24 +103,28 @@ def repair(
 
     :param path: the directory of the store. :param config: as for Memory.open(). :param embedder: likewise.
     :param replay: as for :func:`verify`, at the end.
+    :param master_key: of an encrypted store, as for Memory.open().
     :return: ``mended``, and what is left in ``findings``.
     :raises NotFound: there is no store in that directory. StoreBusy, StoreFull: SQLite cannot be written; nothing was.
     """
-    before = verify(path)
+    settings = configuration.load(config)
+    provider = keys.provider(settings.encryption, master_key)
+    before = verify(path, master_key=provider)
     if {one.kind for one in before.findings} & HOPELESS:
         return before
-    settings = configuration.load(config)
     connections = Connections(
         inputs.path("path", path),
         durability=settings.store.durability,
         busy_timeout=settings.store.busy_timeout_seconds,
         create=False,
+        keys=provider,
     )
     try:
         model = Model(connections, lambda known: choose(known, settings.embedding, embedder))
         indexer = Indexer.configured(connections, model, settings, Server.of(settings.index))
         try:
-            return mend(connections.write, indexer, AGENT, to_micros(SystemClock().now()), before, replay=replay)
+            now = to_micros(SystemClock().now())
+            return mend(connections.write, indexer, AGENT, now, before, replay=replay, provider=provider)
         finally:
             indexer.close(0.0)
     finally:
@@ -119,7 +132,14 @@ def repair(
 
 
 def mend(
-    write: Callable[[], Transaction], indexer: Indexer, agent: str, now: int, before: Report, *, replay: bool = False
+    write: Callable[[], Transaction],
+    indexer: Indexer,
+    agent: str,
+    now: int,
+    before: Report,
+    *,
+    replay: bool = False,
+    provider: KeyProvider | None = None,
 ) -> Report:
     """Mends what a report of verify() tells of, and looks again.
 
@@ -143,7 +163,7 @@ def mend(
         indexer.drain(retry=True)
     except HybridMemError as error:
         notes.append(f"the vectors could not be brought up to date: {error}")
-    after = verify(before.path, namespace=before.namespace, replay=replay)
+    after = verify(before.path, namespace=before.namespace, replay=replay, master_key=provider)
     left = {(one.kind, one.namespace) for one in after.findings}
     return replace(
         after,
@@ -156,7 +176,10 @@ def mend(
 class _Look:
     """One look at a store, as it goes on."""
 
-    def __init__(self, directory: Path, namespace: Namespace | None, replay: bool) -> None:
+    def __init__(
+        self, directory: Path, namespace: Namespace | None, replay: bool, provider: KeyProvider | None
+    ) -> None:
+        self._provider = provider
         self._directory = directory
         self._namespace = namespace
         self._replay = replay
@@ -181,6 +204,7 @@ class _Look:
         with closing(conn):
             try:
                 if self._is_usable(conn):
+                    snapshot.unlock(conn, self._provider, self._directory)
                     self._look(conn, is_still)
             except sqlite3.Error as error:
                 self._add("integrity", detail=str(error))
@@ -200,7 +224,9 @@ class _Look:
         spaces = {one: names for one, names in points.namespaces(conn).items() if only in (None, one)}
         self._counts = {"namespaces": len(spaces), **checks.counts(conn, only)}
         self._gather(conn, checks.faults(conn, only), spaces)
-        if self._replay:
+        if self._replay and any(one.kind == "sealed" for one in self._findings):
+            self.notes.append("the log was not replayed, since values do not open")
+        elif self._replay:
             self._compare(conn, only, spaces)
         if is_still:
             self._vectors(conn, spaces)

@@ -17,7 +17,7 @@ import numpy as np
 from hybridmem import faults, inputs
 from hybridmem.alike import grouped
 from hybridmem.dates import moments
-from hybridmem.embed.model import Model
+from hybridmem.embed.model import Model, turned
 from hybridmem.errors import InvalidInput, shown
 from hybridmem.ports import Vectors
 from hybridmem.results import DuplicateGroup, Lookalikes, Merged, NearDuplicates
@@ -52,11 +52,11 @@ class Duplicates:
     def near(self, within: str | None, threshold: float, limit: int) -> NearDuplicates:
         least, most = inputs.unit("threshold", threshold), inputs.count("limit", limit)
         recorded = self._model.recorded()
-        mean = None if recorded is None else recorded.calibration.mean
         groups: list[DuplicateGroup] = []
         different: list[Lookalikes] = []
         compared = waiting = 0
         with self._workspace.read() as tx:
+            mean = None if recorded is None else turned(tx, self._workspace.id, recorded).calibration.mean
             for ids in self._comparable(tx, self._workspace.start(tx, within, "within")):
                 vectors, known = _vectors(tx, self._workspace.id, ids, mean)
                 compared, waiting = compared + len(ids), waiting + len(ids) - known

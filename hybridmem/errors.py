@@ -17,6 +17,8 @@
     ├── StoreFull                10   no room to write: disk full, or the directory is read-only
     ├── StoreClosed              11   the handle was closed, or carried over a fork
     ├── RerankerUnavailable      12   the configured reranker cannot be loaded
+    ├── EncryptionError          16   an encrypted store without its master key, or one that is not encrypted
+    ├── AccessDenied             17   what is shared with this namespace is not shared for that
     └── SummarizerUnavailable    15   the configured summariser cannot be reached; consolidate() reports it and goes on
 """
 
@@ -134,6 +136,20 @@ class SummarizerUnavailable(HybridMemError):
     """The model of ``consolidation.summarizer`` cannot be reached or refuses; nothing is changed."""
 
     exit_code = 15
+
+
+class EncryptionError(HybridMemError):
+    """The store is encrypted, and no master key is given or not the one that wraps its data keys; or encryption is
+    asked for and the store is not encrypted. Nothing has changed. No message ever shows a key, only fingerprints."""
+
+    exit_code = 16
+
+
+class AccessDenied(HybridMemError):
+    """A memory that another namespace shares was to be changed without the right to; the message says which right is
+    missing, and who can give it. What is not shared at all is not found instead."""
+
+    exit_code = 17
 
 
 def shown(value: Any) -> str:

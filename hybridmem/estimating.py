@@ -77,7 +77,7 @@ class Estimating:
                     known[place] = set()
                     continue
                 ids = [key.id, *tree.newest_below(tx, key, SIBLINGS)]
-                found = lexical.terms_of(tx, self._workspace.id, ids)
+                found = lexical.said_terms(tx, self._workspace.id, ids)
                 known[place] = {term for _, own in found for term in own}
         return known
 

@@ -78,6 +78,31 @@ PURGE_POINTS = {
     "purge.after_rows": "nodes are marked as purged; their contents, words and vectors are still there",
     "purge.after_revisions": "the contents of purged nodes are gone; their words, vectors and log entries are not",
 }
+#: Likewise, of encrypting a store, encrypting it anew, and of changing the master key.
+ENCRYPTION_POINTS = {
+    "encrypt.before_begun": "a plain store is marked as encrypted and has its keys, but that is not committed",
+    "reseal.before_commit": "some memories are sealed by the new key, but not committed",
+    "reseal.before_finish": "all is sealed by the new keys, the old ones are destroyed, but not committed",
+    "rotate.before_commit": "every data key is wrapped by the new master key, but not committed",
+}
+#: Likewise, of writing the audit trail.
+AUDIT_POINTS = {
+    "audit.after_row": "the entry of a call is written, the note of the newest entry is not; nothing is committed",
+    "audit.after_flush": "entries that waited are committed; that they do not wait any more is not known yet",
+}
+
+#: Likewise, of erasing.
+ERASURE_POINTS = {
+    "erase.after_rows": "what is erased is gone from the rows, and committed; the files still hold it",
+    "erase.after_words": "the lexical index is merged; vectors, backups and free pages are as they were",
+    "erase.before_vectors": "everything is queued for a new index; the files of the old one are still there",
+    "erase.after_vectors": "the old vector index is gone; backups and free pages are as they were",
+    "erase.in_backup": "what was erased is gone from the copy of a backup; the backup itself is as it was",
+    "erase.after_backup": "one backup is rewritten",
+    "erase.after_aside": "what was set aside is removed; the free pages of the database are as they were",
+    "erase.after_vacuum": "the database is rewritten; the write-ahead log holds it all still",
+    "erase.before_receipt": "all files are clean; the receipt does not say so",
+}
 
 _armed: str | None = None
 _left = 0
@@ -93,7 +118,10 @@ def arm() -> None:
     if not name:
         _armed = None
         return
-    known = {**POINTS, **BACKUP_POINTS, **CONSOLIDATION_POINTS, **PURGE_POINTS}
+    known = {
+        **POINTS, **BACKUP_POINTS, **CONSOLIDATION_POINTS, **PURGE_POINTS, **ENCRYPTION_POINTS, **AUDIT_POINTS,
+        **ERASURE_POINTS,
+    }  # fmt: skip
     if name not in known:
         raise ConfigError(f"{VARIABLE}: there is no fault point {name!r}; there are {', '.join(known)}")
     if times and (not times.isdecimal() or int(times) < 1):

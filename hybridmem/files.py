@@ -15,8 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from hybridmem import faults, inputs
+from hybridmem import faults, inputs, sealed_file
 from hybridmem.errors import InvalidInput, NotFound
+from hybridmem.ports import KeyProvider
 from hybridmem.records import (
     Record,
     from_chat,
@@ -28,7 +29,7 @@ from hybridmem.records import (
     to_tree_node,
 )
 from hybridmem.replacing import replace_file
-from hybridmem.store import points, states, tree
+from hybridmem.store import points, states, tombstones, tree
 from hybridmem.store.directory import refuse_own
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, to_micros
@@ -43,15 +44,17 @@ VERSION = 1
 MAX_FILE_BYTES = 2_000_000_000
 
 
-def export(workspace: Workspace, file: Path, format: str) -> int:
+def export(workspace: Workspace, file: Path, format: str, *, plain: bool = False) -> int:
     """Writes one consistent state of the namespace; the file appears whole or not at all. Returns the nodes written.
 
+    :param plain: write what anybody can read, also of an encrypted store.
     :raises InvalidInput: an unknown format, or the file is part of a store. StoreFull: the file cannot be written.
     """
     inputs.one_of("format", format, EXPORT_FORMATS)
     refuse_own(file)
     with workspace.read() as tx:
-        return replace_file(file, lambda path: _write(tx, workspace, path, format))
+        keys = None if plain or workspace.connections.keyring is None else workspace.connections.keys
+        return replace_file(file, lambda path: _write(tx, workspace, path, format, keys))
 
 
 def import_(workspace: Workspace, writer: Writer, file: Path, format: str, parent: Parent) -> ImportReport:
@@ -62,9 +65,15 @@ def import_(workspace: Workspace, writer: Writer, file: Path, format: str, paren
 
     :raises InvalidInput: the file is not of the format, or a record in it is wrong (named by line or id), or an id is
         already here with another content. NotFound: there is no such file.
+    :raises EncryptionError: the file is sealed, and the master key of this handle is not the one.
     """
     inputs.one_of("format", format, IMPORT_FORMATS)
     text = read_text(file)
+    if sealed_file.is_sealed(text):
+        try:
+            text = sealed_file.opened(text, workspace.connections.keys)
+        except InvalidInput as error:
+            raise InvalidInput(f"{file}: {error}") from error
     kind = _detect(text, file) if format == "auto" else format
     try:
         records, pointers = {"jsonl": from_lines, "tree": from_tree, "chat": from_chat}[kind](text)
@@ -97,11 +106,14 @@ class _Importer:
             name_messages(records, top.uid)
         for record in records:
             if record.type == ROOT_TYPE:
-                self._keys[record.id or ""] = self._take_root(root, record) if empty and self._kind != "chat" else top
+                is_new = empty and self._kind != "chat" and not self._is_erased(record)
+                self._keys[record.id or ""] = self._take_root(root, record) if is_new else top
                 continue
             above = top if record.parent_id is None else self._keys[record.parent_id]
             known = tree.find(tx, workspace.id, record.id) if record.id is not None else None
-            if known is not None:
+            if known is None and self._is_erased(record):
+                key, held = above, held + 1  # what hangs below it comes one place higher
+            elif known is not None:
                 is_held = self._is_held_back(known, record)
                 key = known
                 skipped, held = skipped + (not is_held), held + is_held
@@ -198,6 +210,10 @@ class _Importer:
         points.set_task(self._tx, key, **task)
         self._workspace.record(self._tx, "task.import", key.uid, {"version": history["version"], **task})
 
+    def _is_erased(self, record: Record) -> bool:
+        workspace = self._workspace
+        return record.id is not None and tombstones.has(self._tx, workspace.id, workspace.namespace, record.id)
+
     def _is_held_back(self, known: Key, record: Record) -> bool:
         """Whether it is purged here. :raises InvalidInput: what is here says something else."""
         here = tree.node(self._tx, known)
@@ -238,12 +254,18 @@ class _Importer:
         return None
 
 
-def _write(tx: sqlite3.Connection, workspace: Workspace, file: Path, format: str) -> int:
+def _write(tx: sqlite3.Connection, workspace: Workspace, file: Path, format: str, keys: KeyProvider | None) -> int:
     with file.open("w", encoding="utf-8", newline="\n") as out:
-        return _write_lines(tx, workspace, out) if format == "jsonl" else _write_tree(tx, workspace, out)
+        write = _write_lines if format == "jsonl" else _write_tree
+        if keys is None:
+            return write(tx, workspace, out)
+        sealed = sealed_file.SealedWriter(out, keys)
+        count = write(tx, workspace, sealed)
+        sealed.end()
+        return count
 
 
-def _write_lines(tx: sqlite3.Connection, workspace: Workspace, out: TextIO) -> int:
+def _write_lines(tx: sqlite3.Connection, workspace: Workspace, out: TextIO | sealed_file.SealedWriter) -> int:
     def line(value: Mapping[str, Any]) -> None:
         out.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -257,7 +279,7 @@ def _write_lines(tx: sqlite3.Connection, workspace: Workspace, out: TextIO) -> i
     return count
 
 
-def _write_tree(tx: sqlite3.Connection, workspace: Workspace, out: TextIO) -> int:
+def _write_tree(tx: sqlite3.Connection, workspace: Workspace, out: TextIO | sealed_file.SealedWriter) -> int:
     nodes = {node.id: to_tree_node(node) for node in tree.pages(tx, workspace.root(tx))}
     agents = points.agents(tx, workspace.id)
     mine = next((node for agent, _, node in agents if agent == workspace.agent), None)
@@ -267,8 +289,7 @@ def _write_tree(tx: sqlite3.Connection, workspace: Workspace, out: TextIO) -> in
         "nodes": nodes,
         "hybridmem": {"active": {agent: [task, node] for agent, task, node in agents}},
     }
-    json.dump(document, out, ensure_ascii=False, allow_nan=False, indent=1)
-    out.write("\n")
+    out.write(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
     return len(nodes) - 1
 
 

@@ -102,6 +102,10 @@ KINDS: dict[str, Kind] = {
     "lost": Kind("error", True, "memories that the log knows and the tree has not", _REPAIR),
     "contentless": Kind("error", False, "memories whose content is nowhere in the database", _RESTORE),
     "unlogged": Kind("error", True, "memories that the log does not know", _REPAIR),
+    "sealed": Kind("error", False, "values that were changed, moved or never sealed, and do not open", _RESTORE),
+    "audit": Kind(
+        "error", False, "audit trail that was tampered with", "find out who did it; nothing mends it, and it goes on"
+    ),
     # The tree
     "root": Kind("error", True, "faults of the root of the tree", _REPAIR),
     "parent": Kind("error", True, "memories whose parent is missing or in another namespace", _REPAIR),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar, overload
 
+from hybridmem.audit import audited
 from hybridmem.changes import PruneReport, PurgeReport
 from hybridmem.errors import InvalidInput
 from hybridmem.forget import Forgetting
@@ -38,6 +39,7 @@ class ForgetVerbs:
         self, *, policy: Policies, within: str | None = None, limit: int | None = None, dry_run: bool = False
     ) -> PruneReport: ...
 
+    @audited("id", "within", keep=("subtree", "policy", "limit", "dry_run"))
     def forget(
         self,
         id: str | None = None,
@@ -90,6 +92,7 @@ class ForgetVerbs:
         change = self._forgets.change("forget", id, subtree=subtree, dry_run=dry_run)
         return change if change.sequence is None else self._written(change)
 
+    @audited(keep=("older_than", "limit", "dry_run"))
     def purge_forgotten(
         self, older_than: timedelta | float | None = None, *, limit: int | None = None, dry_run: bool = False
     ) -> PurgeReport:

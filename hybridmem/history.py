@@ -34,7 +34,7 @@ def history(workspace: Workspace, id: str) -> list[HistoryEntry]:
         values = _values(operation, key.uid, revisions)
         changes = {name: Change(known.get(name), value) for name, value in values.items() if known.get(name) != value}
         known |= values
-        if operation.kind not in (*log.CLAIMS, "use", log.PURGE):  # which leave it as it is
+        if operation.kind not in (*log.CLAIMS, *log.SHARING, "use", log.PURGE):  # which leave it as it is
             version = _version(operation, key.uid)
         found.append(
             HistoryEntry(

@@ -158,6 +158,11 @@ class Indexer:
         with self._connections.read() as tx:
             return outbox.waiting(tx) + (0 if self._shared is None else self._shared.left)
 
+    @property
+    def has_vectors(self) -> bool:
+        """Whether there are files of an index here: something is embedded, and no server has it."""
+        return self._server is None and self._model.recorded() is not None
+
     def rebuild(self) -> Path | None:
         """Makes the vector index anew from the vectors in SQLite, beside the old one, and puts it in its place.
 
@@ -172,6 +177,16 @@ class Indexer:
             raise IndexUnavailable("the vectors are on a server, which is brought into agreement whenever it is used")
         make = partial(build, self._connections, recorded.key, recorded.identity.dimension)
         return files.replace(self._connections, recorded.key, make)
+
+    @property
+    def server_url(self) -> str | None:
+        """Where the vectors are, if a Chroma server has them."""
+        return None if self._server is None else self._server.url
+
+    def renew(self) -> bool:
+        """Has the files of the vector index removed, and all of it made anew behind the writes; see Projection."""
+        files = self._vectors()
+        return files.renew(self._connections)
 
     def embed_pending(self, namespace: int, limit: int) -> None:
         """Embeds waiting nodes of a namespace now, so that a search sees them; leaves Chroma alone.
@@ -303,7 +318,7 @@ class Indexer:
                 if reason is None:
                     outbox.save(tx, item, found.vectors[start:end])
                 else:
-                    outbox.failed(tx, item.entry, reason)
+                    outbox.failed(tx, item, reason)
                 start = end
         faults.point("index.after_keeping")
         return True

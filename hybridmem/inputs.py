@@ -23,9 +23,9 @@ from hybridmem.types import Namespace
 MAX_TEXT_BYTES = 8_000_000
 #: Characters of an id, an agent's name or one segment of a namespace.
 MAX_NAME = 512
-#: Bytes of a path, and of one name in it.
-MAX_PATH = 4_000
-MAX_FILE_NAME = 255
+#: Bytes of a path, and of each name in it: what Linux and macOS take at most.
+MAX_PATH_BYTES = 4095
+MAX_FILE_NAME_BYTES = 255
 #: The largest whole number that SQLite keeps.
 MAX_COUNT = 2**63 - 1
 #: Levels of nesting in metadata and structured contents.
@@ -168,21 +168,23 @@ def namespace(value: Any) -> Namespace:
 
 
 def path(field: str, value: Any) -> Path:
-    """The name of a file or directory as a system can have it; whether there is such a file is not asked."""
-    if not isinstance(value, (str, Path)):
+    """The path of a file or a directory, as the system can be asked for it: no NUL, nothing that is no character."""
+    if not isinstance(value, (str, os.PathLike)):
         raise InvalidInput(f"{field}: must be a path, not {shown(value)}")
     try:
-        encoded = os.fsencode(value)
+        name = os.fsencode(value)
     except UnicodeEncodeError:
-        raise InvalidInput(f"{field}: is no name of a file: {shown(str(value))} has half of a character") from None
-    if b"\0" in encoded:
-        raise InvalidInput(f"{field}: is no name of a file: {shown(str(value))} contains a NUL character")
-    longest = max(len(part) for part in encoded.split(os.fsencode(os.sep)))
-    if longest > MAX_FILE_NAME or len(encoded) > MAX_PATH:
+        raise InvalidInput(f"{field}: is no name of a file: {shown(str(value))}") from None
+    if not name:
+        raise InvalidInput(f"{field}: is empty; name a path")
+    if b"\0" in name:
+        raise InvalidInput(f"{field}: contains a NUL character: {shown(str(value))}")
+    if len(name) > MAX_PATH_BYTES or max(map(len, name.split(b"/"))) > MAX_FILE_NAME_BYTES:
         raise InvalidInput(
-            f"{field}: {shown(str(value))} is too long: {MAX_PATH:,} bytes are accepted, {MAX_FILE_NAME} for one name"
+            f"{field}: may have up to {MAX_PATH_BYTES} bytes, and {MAX_FILE_NAME_BYTES} between two slashes: "
+            f"{shown(str(value))}"
         )
-    return Path(value)
+    return Path(os.fsdecode(name))
 
 
 def one_of(field: str, value: Any, accepted: Sequence[str]) -> str:

@@ -119,6 +119,7 @@ def _checked(turn: Turn) -> Turn:
         if turn.text.strip():
             inputs.content(_content(turn))
         at = None if turn.at is None else inputs.moment("timestamp", turn.at)
+        inputs.metadata(_metadata(turn))  # with what else is kept there: the role, the speaker
         return replace(turn, at=at, metadata=inputs.metadata(turn.metadata))
     except InvalidInput as error:
         blank = "is blank" in str(error)  # of invisible characters alone: nothing to store, nothing to complain about

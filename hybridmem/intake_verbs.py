@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from hybridmem.audit import audited
 from hybridmem.duplicates import THRESHOLD, Duplicates
 from hybridmem.embed.model import Model
 from hybridmem.indexing import Indexer
@@ -28,6 +29,7 @@ class IntakeVerbs:
         self._intake = Intake(workspace, writer, extractor)
         self._duplicates = Duplicates(workspace, writer, model)
 
+    @audited("parent", keep=("format", "dry_run"))
     def observe(
         self, messages: Messages, *, parent: Parent = "task", format: str = "auto", dry_run: bool = False
     ) -> Observed:
@@ -56,6 +58,7 @@ class IntakeVerbs:
         """
         return self._stored(self._intake.observe(messages, parent=parent, format=format, dry_run=dry_run))
 
+    @audited("within", reads=True, keep=("threshold", "limit"))
     def near_duplicates(
         self, within: str | None = None, *, threshold: float = THRESHOLD, limit: int = 100
     ) -> NearDuplicates:
@@ -72,6 +75,7 @@ class IntakeVerbs:
         """
         return self._duplicates.near(within, threshold, limit)
 
+    @audited("keep")
     def merge_duplicates(self, keep: str, others: Sequence[str]) -> Merged:
         """Lets one memory stand for others that say the same: these leave every search and context (state superseded,
         with ``replaced_by``), and each halves the doubt about the one that is kept and adds its uses to it, as an exact
@@ -85,6 +89,7 @@ class IntakeVerbs:
         """
         return self._stored(self._duplicates.merge(keep, others))
 
+    @audited("id")
     def unmerge(self, id: str) -> Merged:
         """Undoes the last merge into a memory: the others are live again, and it loses the confidence and the uses that
         they gave it; what has come to it since stays. Called again, it undoes the merge before.

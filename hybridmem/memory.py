@@ -8,22 +8,36 @@ from types import TracebackType
 from typing import Any
 
 from hybridmem import config as configuration
-from hybridmem import faults, files, inputs, observe
+from hybridmem import faults, files, inputs, keys, observe
+from hybridmem.audit import audited
+from hybridmem.audit_verbs import AuditVerbs
 from hybridmem.chores import Chores
 from hybridmem.config import Config
 from hybridmem.embed import create_reranker
 from hybridmem.embed.model import Model, choose
+from hybridmem.encryption_verbs import EncryptionVerbs
+from hybridmem.erase_verbs import EraseVerbs
 from hybridmem.errors import InvalidInput
 from hybridmem.filters import Filters
 from hybridmem.forget_verbs import ForgetVerbs
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.intake_verbs import IntakeVerbs
-from hybridmem.ports import Clock, Embedder, Extractor, ImportanceEstimator, Reranker, Summarizer, SystemClock
+from hybridmem.ports import (
+    Clock,
+    Embedder,
+    Extractor,
+    ImportanceEstimator,
+    KeyProvider,
+    Reranker,
+    Summarizer,
+    SystemClock,
+)
 from hybridmem.recall import Recall
 from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
 from hybridmem.results import Context, SearchResult
+from hybridmem.share_verbs import ShareVerbs, with_doors
 from hybridmem.store import outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
@@ -36,7 +50,11 @@ from hybridmem.write import Parent
 EMBEDDER_NAMES = ("identity", "embed_documents", "embed_query")
 
 
-class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs):
+@with_doors
+class Memory(
+    TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, SummaryVerbs, AuditVerbs, EncryptionVerbs,
+    EraseVerbs, ShareVerbs,
+):  # fmt: skip
     """The memory of one agent in one namespace of a store. Open it with :meth:`open`; a context manager.
 
     Safe to share between threads; several processes may open the same store at once. After a fork, open it again in
@@ -62,10 +80,14 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         IntakeVerbs.__init__(self, workspace, indexer, self._writer, model, extractor)
         ForgetVerbs.__init__(self, workspace)
         RecoveryVerbs.__init__(self, workspace, indexer)
+        AuditVerbs.__init__(self, workspace)
         SummaryVerbs.__init__(self, workspace, indexer, self._writer, self._claims, summarizer)
-        indexer.chore = Chores(workspace, self._tending, self._backups).run
+        EncryptionVerbs.__init__(self, workspace)
+        EraseVerbs.__init__(self, workspace, indexer, self._writer, self._summarizer)
+        indexer.chore = Chores(workspace, self._tending, self._backups, self._audit, self._cleansing).run
         self._model = model
         self._recall = Recall(workspace, model, indexer, reranker)
+        ShareVerbs.__init__(self, workspace, indexer, model, self._recall, reranker, importance_estimator, extractor)
         self._closed = False
 
     @classmethod
@@ -83,6 +105,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         summarizer: Summarizer | None = None,
         clock: Clock | None = None,
         create: bool = True,
+        master_key: KeyProvider | bytes | None = None,
     ) -> Memory:
         """Opens a store, or creates it. Cheap: loads neither the model nor Chroma.
 
@@ -102,6 +125,10 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             consolidation.summarizer.
         :param clock: where the time comes from; None: the machine's clock.
         :param create: False: make neither the store nor the namespace, for programs that only read.
+        :param master_key: of an encrypted store: 32 bytes, or a KeyProvider that has it elsewhere; it wins over
+            encryption.key. A new store is made encrypted with it, and one that is not encrypted is refused.
+        :raises EncryptionError: the store is encrypted and the master key is missing or another one, or it is not
+            encrypted and should be; nothing has changed.
         :raises NotFound: with ``create=False``, there is no such store, or no such namespace in it.
         :raises InvalidInput: a bad namespace or agent, or the path is a file.
         :raises ConfigError: the configuration is wrong; the message names the file, the key and the nearest key.
@@ -124,11 +151,15 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             raise InvalidInput("summarizer: must have summarize(); see ports.Summarizer")
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
+        provider = keys.provider(settings.encryption, master_key)
         connections = Connections(
             inputs.path("path", path),
             durability=settings.store.durability,
             busy_timeout=settings.store.busy_timeout_seconds,
             create=create,
+            secure_delete=settings.store.secure_delete,
+            keys=provider,
+            encrypt=settings.encryption.enabled or master_key is not None,
         )
         try:
             workspace = Workspace(connections, names, who, settings, clock or SystemClock(), create=create)
@@ -158,6 +189,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
 
     # Retrieving
 
+    @audited("scope", reads=True, keep=("k", "scope", "states", "trace"), query="query")
     def search(
         self,
         query: str,
@@ -171,6 +203,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         metadata: Mapping[str, Any] | None = None,
         as_of: Any = None,
         trace: bool = False,
+        shared: bool = True,
     ) -> SearchResult:
         """The memories that answer a query best, best first: locate (softly), gather, score, top k.
 
@@ -190,12 +223,15 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             replaced since no vector is kept: it is found by its words and in the tree. All in scope is scored exactly,
             so that it takes longer in a big store.
         :param trace: also tell which subtrees were located (``result.located``).
+        :param shared: also what others share with this one (see :meth:`shared`), marked with ``node.owner``; not with
+            ``scope="task"`` or ``as_of``. False: one's own alone.
         :return: hits with ``score``, ``score_details`` and ``explain()``; ``warnings`` say what was missing (the model
             could not be loaded: lexical and tree signals alone have ranked).
         """
         filters = Filters.of(types, since, until, metadata, states)
-        return self._recall.search(query, k, scope=scope, trace=trace, filters=filters, as_of=as_of)
+        return self._recall.search(query, k, scope=scope, trace=trace, filters=filters, as_of=as_of, shared=shared)
 
+    @audited("scope", reads=True, keep=("token_budget", "order", "scope", "format", "states"), query="query")
     def context(
         self,
         query: str | None = None,
@@ -210,6 +246,7 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
         until: Any = None,
         metadata: Mapping[str, Any] | None = None,
         as_of: Any = None,
+        shared: bool = True,
     ) -> Context:
         """The chain of the active task and the best memories, packed for a prompt within a token budget.
 
@@ -222,27 +259,34 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             ``"json"``; None: context.format.
         :param types: this and ``states``, ``since``, ``until``, ``metadata``: as in :meth:`search`. They choose among
             the memories; the chain of the active task is always shown.
+        :param shared: as in :meth:`search`; what is another's is marked with its owner.
         :param as_of: as in :meth:`search`; the chain is that of the task that was active then, as it was.
         """
         filters = Filters.of(types, since, until, metadata, states)
         return self._recall.context(
-            query, token_budget=token_budget, order=order, scope=scope, format=format, filters=filters, as_of=as_of
-        )
+            query, token_budget=token_budget, order=order, scope=scope, format=format, filters=filters, as_of=as_of,
+            shared=shared,
+        )  # fmt: skip
 
+    @audited(reads=True)
     def weights(self, ids: Sequence[str]) -> dict[str, float]:
         """The weight in [0, 1] that each of these nodes has at this moment; ids that are not here are left out."""
         return self._recall.weights(ids)
 
     # Files
 
-    def export(self, file: str | Path, *, format: str = "jsonl") -> int:
+    @audited(keep=("format",))
+    def export(self, file: str | Path, *, format: str = "jsonl", plain: bool = False) -> int:
         """Writes all memories of this namespace to a file, whole or not at all; returns how many.
 
         :param format: ``"jsonl"`` (every memory with all its fields, and the active pointers; not the log, old
             revisions or checkpoints) or ``"tree"`` (the plain tree JSON of simple implementations).
+        :param plain: False: the file of an encrypted store is sealed, line by line, by its master key; import_() opens
+            it again. True: anybody can read it.
         """
-        return files.export(self._workspace, inputs.path("file", file), format)
+        return files.export(self._workspace, inputs.path("file", file), format, plain=plain)
 
+    @audited("parent", keep=("format",))
     def import_(self, file: str | Path, *, format: str = "auto", parent: Parent = "task") -> ImportReport:
         """Reads memories from a file, all of them or none; what is already there is skipped, so that importing a file
         again, or a chat that has grown, adds only what is new.
@@ -254,15 +298,18 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
 
     # Operating
 
+    @audited(reads=True)
     def stats(self) -> Stats:
         """Numbers about this namespace, and what waits for its vector and why."""
         return observe.stats(self._workspace, self._model, self._indexer, self._tending)
 
+    @audited(reads=True)
     def pending(self) -> int:
         """How many nodes of this namespace still wait for their vector; cheap."""
         with self._workspace.read() as tx:
             return outbox.waiting(tx, self._workspace.id)
 
+    @audited()
     def flush(self, timeout: float | None = None) -> int:
         """Embeds and indexes what waits, in this thread, and tries again what failed; writes the uses that wait.
 
@@ -270,8 +317,10 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             process owns the index and will do it.
         """
         self._workspace.flush_uses()
+        self._workspace.flush_trail()
         return self._indexer.drain(timeout, retry=True)
 
+    @audited(keep=("batch_size",))
     def reembed(
         self, *, batch_size: int | None = None, progress: Callable[[int, int], None] | None = None
     ) -> ReembedReport:
@@ -303,14 +352,20 @@ class Memory(TreeVerbs, WeightVerbs, IntakeVerbs, ForgetVerbs, RecoveryVerbs, Su
             return
         try:
             self._closed = True
+            workspace.stop_flushing()
+            if workspace.session is None:
+                workspace.trail.end()
             workspace.flush_uses()
+            workspace.flush_trail()
             if workspace.session is not None:  # a command that writes ends before the thread comes to it
                 self._tending.run_if_due()
+                self._audit.prune_if_due()
             faults.point("close.before_index")
             self._indexer.close(self.config.index.close_wait_seconds)
             faults.point("close.before_session")
+            workspace.trail.end()
             if workspace.session is not None:
-                with workspace.connections.write() as tx:
+                with workspace.write_waiting() as tx:
                     points.close_session(tx, workspace.session, workspace.now(), resumed=workspace.resumed)
         except BaseException:
             self._indexer.close(0.0)  # interrupted, perhaps before it gave up the index, which others may want

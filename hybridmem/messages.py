@@ -20,6 +20,7 @@ from typing import Any
 
 from hybridmem.errors import InvalidInput, shown
 from hybridmem.ports import Turn
+from hybridmem.text import whole_characters
 
 FORMATS = ("auto", "chat", "lines", "jsonl")
 #: Where records of logs have their text, their time and their level; the first that is there counts.
@@ -118,7 +119,7 @@ def _turns(position: int, message: Any, calls: _Tools) -> Iterator[Turn]:
 
 
 def _chat(where: str, message: Mapping[str, Any], calls: _Tools, common: dict[str, Any]) -> Iterator[Turn]:
-    role = _text(f"{where}.role", message["role"])
+    role = whole_characters(f"{where}.role", _text(f"{where}.role", message["role"]))
     common = {**common, "role": role}
     parts = list(_parts(where, message, calls, common))
     said = "\n".join(turn.text for turn in parts if turn.kind == "turn" and turn.text.strip())
@@ -189,7 +190,7 @@ def _calls(where: str, message: Mapping[str, Any], calls: _Tools, common: dict[s
 
 
 def _call(at: str, name: Any, arguments: Any, id: Any, calls: _Tools, common: dict[str, Any]) -> Turn:
-    tool = _text(f"{at}.name", name)
+    tool = whole_characters(f"{at}.name", _text(f"{at}.name", name))
     if id is not None:
         calls.names[str(id)] = tool
     given = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False, default=str)
@@ -247,7 +248,7 @@ def _log_line(position: int, line: str) -> Turn:
 def _common(where: str, position: int, message: Mapping[str, Any]) -> dict[str, Any]:
     moment = next((message[key] for key in TIME_KEYS if message.get(key) is not None), None)
     named = message.get("speaker", message.get("name"))
-    speaker = "" if named is None else _text(f"{where}.name", named)
+    speaker = "" if named is None else whole_characters(f"{where}.name", _text(f"{where}.name", named))
     return {
         "position": position,
         "role": "",

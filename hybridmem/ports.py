@@ -184,6 +184,25 @@ class TokenCounter(Protocol):
     def count(self, text: str) -> int: ...
 
 
+@runtime_checkable
+class KeyProvider(Protocol):
+    """A master key that may never leave its place, such as a key management service. Safe to share between threads."""
+
+    @property
+    def id(self) -> str:
+        """Tells this key from others, and nothing of it; kept in the store and shown in messages. Stable."""
+        ...
+
+    def wrap(self, key: bytes) -> bytes:
+        """A data key (32 bytes), encrypted and authenticated by the master key."""
+        ...
+
+    def unwrap(self, wrapped: bytes) -> bytes:
+        """The opposite of :meth:`wrap`. Whatever it raises is told as EncryptionError: it was wrapped by another key,
+        or the service cannot be reached. Called once for each namespace that a process uses."""
+        ...
+
+
 class Clock(Protocol):
     """Where the time comes from; tests pass their own."""
 

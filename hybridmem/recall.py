@@ -6,35 +6,32 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridmem import corrections, diversity, inputs, packing, ranking, rerank
-from hybridmem.corrections import Place
-from hybridmem.dates import Interval, moments
+from hybridmem import corrections, inputs, packing, ranking, recalled, rerank
+from hybridmem.dates import moments
 from hybridmem.embed import checked
-from hybridmem.embed.model import Model, Recorded
-from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreClosed, StoreFull
+from hybridmem.embed.model import Model, Recorded, turned
+from hybridmem.errors import HybridMemError, InvalidInput, NotFound, StoreBusy, StoreClosed, StoreFull
 from hybridmem.filters import Filters, Source
 from hybridmem.index.pool import Pool
 from hybridmem.indexing import Indexer
 from hybridmem.locate import Gathered, Locator
 from hybridmem.pieces import last_piece
-from hybridmem.ports import Calibration, Reranker, Vectors
+from hybridmem.ports import Reranker, Vectors
 from hybridmem.ranking import Postings, Question, Signals
-from hybridmem.results import Context, Hit, Located, ScoreDetails, SearchResult
-from hybridmem.store import models, outbox, rewind, states, tree
+from hybridmem.results import Context, Hit, Located, SearchResult
+from hybridmem.store import grants, models, outbox, rewind, sealing, tree
 from hybridmem.store.past import Past
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
-from hybridmem.text import clean_text, query_terms
+from hybridmem.text import clean_text
 from hybridmem.tokens import token_counter
-from hybridmem.types import MERGED_TYPES, TASK_TYPE, Node
+from hybridmem.types import Node
 
 logger = logging.getLogger("hybridmem")
 
@@ -45,6 +42,16 @@ TRACED = 10
 COUNTED = 1_000
 #: With diversity: how many of the best are looked at for each hit that is wanted.
 CANDIDATES = 5
+
+
+class Beside(Protocol):
+    """What others share with the workspace of a recall: hybridmem.sharing.Others."""
+
+    def within(self, query: str | None, k: int, scope: str, filters: Filters, trace: bool) -> SearchResult | None: ...
+
+    def merged(self, own: SearchResult, query: str | None, k: int, filters: Filters, trace: bool) -> SearchResult: ...
+
+    def weights(self, ids: Sequence[str]) -> dict[str, float]: ...
 
 
 class Recall:
@@ -59,6 +66,8 @@ class Recall:
         self._model = model
         self._indexer = indexer
         self._locator = Locator(workspace, indexer)
+        #: What others share with this workspace; set by whoever knows of them.
+        self.others: Beside | None = None
         self._guard = threading.RLock()  # a signal handler may search in the middle of a search
 
     def search(
@@ -70,10 +79,11 @@ class Recall:
         trace: bool = False,
         filters: Filters,
         as_of: Any = None,
+        shared: bool = True,
     ) -> SearchResult:
         wanted = self._workspace.config.retrieval.k if k is None else inputs.count("k", k)
         moment = None if as_of is None else to_micros(inputs.moment("as_of", as_of))
-        found = self._ranked(clean_text("query", query), wanted, scope, filters, trace, moment)
+        found = self._found(clean_text("query", query), wanted, scope, filters, trace, moment, shared)
         self._delivered(found.hits, moment)
         return found
 
@@ -87,6 +97,7 @@ class Recall:
         format: str | None = None,
         filters: Filters,
         as_of: Any = None,
+        shared: bool = True,
     ) -> Context:
         settings = self._workspace.config.context
         shape = inputs.one_of("format", settings.format if format is None else format, FORMATS)
@@ -94,7 +105,7 @@ class Recall:
         order = inputs.one_of("order", settings.order if order is None else order, ("tree", "time", "score"))
         text = None if query is None else clean_text("query", query)
         moment = None if as_of is None else to_micros(inputs.moment("as_of", as_of))
-        found = self._ranked(text, settings.candidates, scope, filters, False, moment)
+        found = self._found(text, settings.candidates, scope, filters, False, moment, shared)
         with self._workspace.read() as tx:
             chain = self._chain(tx, moment)
         counter = token_counter()
@@ -131,12 +142,32 @@ class Recall:
             pool = self._locator.these(tx, [key.id for key in keys])
         _, _, weight = ranking.weigh(pool, self._workspace.config.weights, self._workspace.now())
         places = pool.positions([key.id for key in keys])
-        return {key.uid: float(weight[place]) for key, place in zip(keys, places, strict=True) if place >= 0}
+        found = {key.uid: float(weight[place]) for key, place in zip(keys, places, strict=True) if place >= 0}
+        missing = [one for one in ids if one not in found]
+        return found | (self.others.weights(missing) if missing and self.others is not None else {})
 
     def _delivered(self, hits: Sequence[Hit], as_of: int | None) -> None:
         """Counts one use of each, in memory. Looking at the past, or at what is forgotten, is none."""
         if as_of is None and self._workspace.config.weights.count_uses:
-            self._workspace.uses.count(hit.id for hit in hits if hit.node.state != "forgotten")
+            self._workspace.uses.count(
+                hit.id for hit in hits if hit.node.state != "forgotten" and hit.node.owner is None
+            )
+
+    def _found(
+        self, query: str | None, k: int, scope: str, filters: Filters, trace: bool, as_of: int | None, shared: bool
+    ) -> SearchResult:
+        """One's own, and what others share."""
+        others = self.others if inputs.flag("shared", shared) and as_of is None else None
+        try:
+            own = self._ranked(query, k, scope, filters, trace, as_of)
+        except NotFound:
+            within = None if others is None or scope == "task" else others.within(query, k, scope, filters, trace)
+            if within is None:
+                raise
+            return within
+        if others is None or scope not in ("auto", "namespace"):
+            return own
+        return others.merged(own, query, k, filters, trace)
 
     # Locate → gather → score → top k
 
@@ -156,9 +187,13 @@ class Recall:
         vector = None
         if query is not None and (asked := self._query_vector(query, warnings)) is not None:
             vector, recorded = asked
+        if recorded is not None and workspace.connections.keyring is not None:
+            with workspace.read() as tx:
+                recorded = turned(tx, workspace.id, recorded)
+                vector = None if vector is None else sealing.turned(tx, workspace.id, vector)
         now = workspace.now() if as_of is None else min(as_of, workspace.now())
         named = [] if query is None else moments(query, from_micros(now))
-        terms = [] if query is None else _terms(query, named)
+        terms = [] if query is None else recalled.terms(query, named)
         # Without a query every node counts: its weight needs no vector, so nothing has to be located first.
         # With a filter neither may the scope be cut down first, to what is near but does not pass (C022).
         whole = query is None or as_of is not None or filters != Filters()
@@ -188,17 +223,20 @@ class Recall:
             pool = found.pool
             eligible = allowed if query is None else allowed & (signals.relevance > 0)
             wanted = self._wanted(k, reranker)
-            positions = ranking.best(signals.score, eligible, max(wanted, corrections.CANDIDATES))
+            positions = self._permitted(
+                tx, pool, ranking.best(signals.score, eligible, max(wanted, corrections.CANDIDATES))
+            )
             correcting = config.retrieval.corrections and query is not None
             if correcting:
-                instead = _instead(tx, pool, positions, allowed) if then is None else []
-                correcting = bool(instead) or _announced(tx, pool, positions, source)
+                instead = recalled.instead(tx, pool, positions, allowed) if then is None else []
+                instead = self._permitted(tx, pool, instead)
+                correcting = bool(instead) or recalled.announced(tx, pool, positions, source)
                 positions += [place for place in instead if place not in positions]
             if reranker is not None or not correcting:
                 positions = positions[:wanted]
             located = self._located(tx, pool, signals, source) if trace else ()
             hits = self._hits(tx, pool, signals, found.postings, positions, source)
-            places = _places(pool, positions, hits) if correcting or config.retrieval.diversity > 0.0 else {}
+            places = recalled.places(pool, positions, hits) if correcting or config.retrieval.diversity > 0.0 else {}
         # Outside of the transaction and the lock: a reranker may take seconds.
         if reranker is not None and query is not None:
             hits = self._reranked(reranker, query, hits, warnings)
@@ -206,7 +244,7 @@ class Recall:
             hits = corrections.corrected(hits, places, recorded.calibration.mean if recorded else None)
         if config.retrieval.diversity > 0.0 and recorded is not None and hits:
             vectors = np.stack([places[hit.id].vector for hit in hits])
-            hits = _diverse(hits, vectors, recorded.calibration, config.retrieval.diversity, k)
+            hits = recalled.diverse(hits, vectors, recorded.calibration, config.retrieval.diversity, k)
         return SearchResult(hits[:k], tuple(warnings), located)
 
     def _scored(
@@ -272,6 +310,9 @@ class Recall:
         except (StoreBusy, StoreFull) as error:  # reading goes on while nobody can write
             warnings.append(f"what was written last is found by its words only: {error}")
             return
+        self._count_waiting(warnings)
+
+    def _count_waiting(self, warnings: list[str]) -> None:
         with self._workspace.read() as tx:
             left = outbox.without_vector(tx, self._workspace.id, COUNTED)
         if left:
@@ -282,6 +323,14 @@ class Recall:
             )
 
     # What is returned
+
+    def _permitted(self, tx: sqlite3.Connection, pool: Pool, places: Sequence[int]) -> list[int]:
+        """Those of the best that are this namespace's, asked again by the rows themselves: fail closed."""
+        found = grants.places(tx, [int(pool.ids[i]) for i in places])
+        kept = [i for i in places if found[int(pool.ids[i])][0] == self._workspace.id]
+        if len(kept) < len(places):
+            logger.error("a search reached a memory of another namespace; it was left out")
+        return kept
 
     def _hits(
         self,
@@ -298,7 +347,7 @@ class Recall:
         hits = []
         for place, (i, node_id) in enumerate(zip(places, ids, strict=True)):
             words = tuple(term for term, found in matching.items() if found[place])
-            details = _details(pool, signals, i)
+            details = recalled.details(pool, signals, i)
             hits.append(Hit(nodes[node_id], float(signals.score[i]), details, titles[node_id], words))
         return tuple(hits)
 
@@ -323,64 +372,3 @@ class Recall:
         ids = path_ids((self._locator.active_task(tx, then) or self._workspace.root(tx)).path)
         nodes = source.nodes(tx, ids)
         return [nodes[one] for one in ids if then is None or one not in then.purged]
-
-
-def _terms(query: str, named: Sequence[Interval]) -> list[str]:
-    """The terms to look up; a day that the question names in any way is looked up as 2026-07-02 as well."""
-    days = [start.date().isoformat() for start, end in named if end - start == timedelta(days=1)]
-    return list(dict.fromkeys([*query_terms(query), *days]))
-
-
-def _details(pool: Pool, signals: Signals, i: int) -> ScoreDetails:
-    known = signals.vector is not None and signals.cosine is not None and bool(pool.embedded[i])
-    return ScoreDetails(
-        relevance=float(signals.relevance[i]),
-        weight=float(signals.weight[i]),
-        vector=float(signals.vector[i]) if known else None,  # type: ignore[index]
-        lexical=float(signals.lexical[i]),
-        tree=float(signals.tree[i]),
-        neighbour=float(signals.neighbour[i]),
-        speaker=float(signals.speaker[i]),
-        date=float(signals.date[i]),
-        recent=float(signals.recent[i]),
-        importance=float(pool.importance[i]),
-        recency=float(signals.recency[i]),
-        confidence=float(pool.confidence[i]),
-        frequency=float(signals.frequency[i]),
-        share=float(signals.share[i]),
-        cosine=float(signals.cosine[i]) if known else None,  # type: ignore[index]
-    )
-
-
-def _instead(tx: sqlite3.Connection, pool: Pool, positions: Sequence[int], allowed: NDArray[np.bool_]) -> list[int]:
-    """Where the memories are that stand for one of these nodes by feedback, however little they match the question."""
-    found = pool.positions(states.replacements(tx, [int(pool.ids[i]) for i in positions]))
-    return [place for place in found.tolist() if place >= 0 and allowed[place]]
-
-
-def _announced(tx: sqlite3.Connection, pool: Pool, positions: Sequence[int], source: Source) -> bool:
-    """Whether one of these nodes may correct another: only then it is worth reading them all."""
-    ids = [int(pool.ids[i]) for i in positions if pool.types[i] in MERGED_TYPES]
-    return corrections.announces(*source.openings(tx, ids, corrections.OPENING).values())
-
-
-def _places(pool: Pool, positions: Sequence[int], hits: Sequence[Hit]) -> dict[str, Place]:
-    """Where each hit hangs, with its vector (of a long content that of its first piece)."""
-    vectors = pool.pieces.first(pool.embedded, positions)
-    found = {}
-    for hit, position, vector in zip(hits, positions, vectors, strict=True):
-        top = position
-        while pool.parent[top] >= 0 and pool.depth[top] > 1:
-            top = int(pool.parent[top])
-        found[hit.id] = Place(top, top != position and pool.types[top] == TASK_TYPE, vector)
-    return found
-
-
-def _diverse(hits: Sequence[Hit], vectors: Vectors, calibration: Calibration, share: float, k: int) -> tuple[Hit, ...]:
-    """``k`` of the hits, so that they do not say the same again and again; each knows its redundancy."""
-    score = np.array([hit.score for hit in hits], dtype=np.float64)
-    order, redundancy = diversity.spread(score, vectors, calibration, share, k)
-    return tuple(
-        replace(hits[i], score_details=replace(hits[i].score_details, redundancy=similar))
-        for i, similar in zip(order, redundancy, strict=True)
-    )

@@ -12,8 +12,9 @@ from typing import Literal
 from hybridmem import inputs
 from hybridmem.claims import Claims
 from hybridmem.store import log, points, tree
+from hybridmem.store.processes import is_running
 from hybridmem.store.rows import Key
-from hybridmem.store.workspace import Workspace, is_running
+from hybridmem.store.workspace import Workspace
 from hybridmem.types import Checkpoint, Node, Operation, ResumePoint
 
 #: How many of the newest decisions and open sub-tasks resume() tells of.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hybridmem import doctor
+from hybridmem.audit import audited
 from hybridmem.backup import Backups
 from hybridmem.changes import HistoryEntry, RestoreReport
 from hybridmem.findings import Report
@@ -28,6 +29,7 @@ class RecoveryVerbs:
         self._restoring = Restoring(workspace)
         self._backups = Backups(workspace)
 
+    @audited(keep=("backup",))
     def checkpoint(self, label: str | None = None, *, backup: bool = False) -> Checkpoint:
         """Marks this point in the log. Task changes, every N operations and every M seconds do so by themselves.
 
@@ -37,10 +39,12 @@ class RecoveryVerbs:
         made = self._recovery.checkpoint(label)
         return replace(made, backup=self._backups.make(None, label, checkpoint=made).path) if backup else made
 
+    @audited(reads=True)
     def checkpoints(self) -> list[Checkpoint]:
         """All of them, newest first."""
         return self._backups.attached(self._recovery.checkpoints())
 
+    @audited()
     def backup(
         self,
         file: str | Path | None = None,
@@ -64,6 +68,7 @@ class RecoveryVerbs:
         """
         return self._backups.make(file, label, progress)
 
+    @audited(reads=True, keep=("verify",))
     def backups(self, *, verify: bool = False) -> list[Backup]:
         """The backup files in ``checkpoints/`` of the store, newest first. A damaged one is listed with its problem.
 
@@ -72,11 +77,13 @@ class RecoveryVerbs:
         """
         return self._backups.listed(verify=verify)
 
+    @audited(reads=True)
     def resume(self) -> ResumePoint:
         """Everything to go on with: active task and path, next step, decisions, what happened since the last
         checkpoint, and whether the last run of this agent was interrupted."""
         return self._recovery.resume()
 
+    @audited(reads=True, keep=("replay",))
     def verify(self, *, replay: bool = False) -> Report:
         """Recomputes all that can be recomputed about this namespace, and compares; changes nothing.
 
@@ -90,8 +97,12 @@ class RecoveryVerbs:
             Memories that wait for their vector are counted as pending, and are no fault.
         """
         self._workspace.connections.check()
-        return doctor.verify(self._workspace.directory, namespace=self._workspace.namespace, replay=replay)
+        workspace = self._workspace
+        return doctor.verify(
+            workspace.directory, namespace=workspace.namespace, replay=replay, master_key=workspace.connections.keys
+        )
 
+    @audited()
     def repair(self) -> Report:
         """Mends what :meth:`verify` finds in this namespace; see :func:`hybridmem.repair` for all of a store.
 
@@ -100,12 +111,18 @@ class RecoveryVerbs:
         """
         before = self.verify()
         workspace = self._workspace
-        return doctor.mend(workspace.write, self._indexer, workspace.agent, workspace.now(), before)
+        workspace.trail.say({"found": {one.kind: one.count for one in before.findings}})
+        return doctor.mend(
+            workspace.write, self._indexer, workspace.agent, workspace.now(), before,
+            provider=workspace.connections.keys,
+        )  # fmt: skip
 
+    @audited(reads=True, keep=("since",))
     def operations(self, since: int = 0) -> list[Operation]:
         """The log after sequence number ``since``, oldest first."""
         return self._recovery.operations(since)
 
+    @audited("id", reads=True)
     def history(self, id: str) -> list[HistoryEntry]:
         """Everything that was ever done to a memory, oldest first: when, by whom, and what it changed from what to
         what (content, metadata, type, importance, confidence, uses, pin, state, parent; of a task status, next step
@@ -115,6 +132,7 @@ class RecoveryVerbs:
         """
         return history(self._workspace, id)
 
+    @audited(keep=("checkpoint", "sequence", "dry_run"))
     def restore(
         self,
         *,

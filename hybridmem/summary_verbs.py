@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
 
+from hybridmem.audit import audited
 from hybridmem.claims import Claims
 from hybridmem.consolidate import Consolidation
 from hybridmem.consolidated import ConsolidationReport
@@ -32,10 +33,10 @@ class SummaryVerbs:
         self._indexer = indexer
         made = cache(lambda: create(workspace.config.consolidation))
         # No method of the handle, which nobody could let go of then: its lock on the store would stay.
-        self._consolidation = Consolidation(
-            workspace, writer, claims, made if summarizer is None else lambda: summarizer
-        )
+        self._summarizer: Callable[[], Summarizer] = made if summarizer is None else lambda: summarizer
+        self._consolidation = Consolidation(workspace, writer, claims, self._summarizer)
 
+    @audited("id", keep=("older_than", "dry_run"))
     def consolidate(
         self,
         id: str | None = None,
@@ -70,6 +71,7 @@ class SummaryVerbs:
             self._wake()
         return found
 
+    @audited("id", keep=("dry_run",))
     def unconsolidate(self, id: str, *, dry_run: bool = False) -> StateChange:
         """Undoes :meth:`consolidate` for one summary: its sources are live again, and it is forgotten.
 

@@ -67,10 +67,10 @@ class Superseding:
     def _stored(self, tx: sqlite3.Connection, draft: Draft, old: Key, *, pinned: bool) -> tuple[Key, bool]:
         """The new memory under the parent of the old one, and whether it was not there before. A pin goes along."""
         assert old.parent_id is not None
-        parent = tree.by_id(tx, old.parent_id)
+        parent = self._workspace.reachable(tree.by_id(tx, old.parent_id), "supersede")
         same = None
         if draft.type in MERGED_TYPES:
-            same = tree.repeat(tx, parent, draft.type, draft.content, draft.structured)
+            same = tree.repeat(tx, self._workspace.id, parent, draft.type, draft.content, draft.structured)
         if same is None:
             extra: dict[str, Any] = {"pinned": True} if pinned else {}
             return self._writer.insert(tx, draft, parent, activate=True, **extra), True

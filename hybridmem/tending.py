@@ -10,6 +10,7 @@ import logging
 import sqlite3
 import threading
 
+from hybridmem.audit import scheduled
 from hybridmem.config import ForgettingConfig
 from hybridmem.prune import CONFIGURED, Pruning
 from hybridmem.purge import Purging
@@ -45,14 +46,18 @@ class Tending:
         try:
             with self._workspace.read() as tx:
                 is_due = self._is_due(tx)
-            if is_due and self._claim():
-                self._run(self._workspace.config.forgetting)
+            if is_due:
+                scheduled(self._workspace, "tend", self._tend)
         except Exception as error:
             self.failures += 1
             self.problem = str(error) or repr(error)
             logger.warning("forgetting by schedule failed, and is tried again when it is due: %s", self.problem)
         finally:
             self._doing.release()
+
+    def _tend(self) -> None:
+        if self._claim():
+            self._run(self._workspace.config.forgetting)
 
     def _is_due(self, tx: sqlite3.Connection) -> bool:
         workspace, rule = self._workspace, self._workspace.config.forgetting

@@ -39,6 +39,8 @@ class Node:
     ``replaced_by`` is the id of the memory that stands for this one now (it superseded it, took it in, sums it up
     or, by feedback, contradicts it); None: nothing does.
     ``created`` is False when a write confirmed a node that was already there.
+    ``owner`` is the namespace that shares it with this one; None: it is of this namespace. Of a shared node ``depth``
+    counts from the top of what is shared, and ids that are not shared are None.
     """
 
     id: str
@@ -61,6 +63,7 @@ class Node:
     task: Task | None = None
     replaced_by: str | None = None
     created: bool = field(default=True, compare=False)
+    owner: Namespace | None = None
 
     @property
     def value(self) -> Any:
@@ -117,6 +120,51 @@ class Operation:
 
     def to_dict(self) -> dict[str, Any]:
         return jsonable(asdict(self))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One entry of the audit trail: which call (``verb``: the name of the method, ``open``, ``close``) of which agent
+    about which node, and how it ended: ``outcome`` is ``ok`` or the name of the error.
+
+    ``sequence`` counts from 1 within a namespace, in the order in which entries were written; ``at`` is when the call
+    was. ``detail`` has numbers, flags and known words of what was asked for, for a call that wrote
+    ``"operations": [first, last]`` of the log, and never what a memory says. ``hash`` is over the entry before and
+    every field.
+    """
+
+    sequence: int
+    at: datetime
+    agent: str
+    verb: str
+    node_id: str | None
+    outcome: str
+    detail: dict[str, Any]
+    hash: str
+
+    def explain(self) -> str:
+        """One line that says who did what."""
+        about = f" {self.node_id}" if self.node_id else ""
+        said = ", ".join(f"{name} {value}" for name, value in self.detail.items())
+        when = self.at.isoformat(timespec="seconds")
+        return f"{self.sequence}. {when} {self.agent}: {self.verb}{about}: {self.outcome}" + (f" ({said})" * bool(said))
+
+    def to_dict(self) -> dict[str, Any]:
+        return jsonable(asdict(self))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPruned:
+    """What prune_audit did, or with ``dry_run`` would do: how many entries it ``removed``, up to the number ``to``
+    (None: none), and how many it ``kept``."""
+
+    removed: int
+    kept: int
+    to: int | None
+    dry_run: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +335,7 @@ class Stats:
 @dataclass(frozen=True, slots=True)
 class ImportReport:
     """What ``import_`` did. ``skipped`` counts records that were already there, id and content alike; ``held_back``
-    those of memories that are purged here: they stay so."""
+    those of memories that are purged or erased here: they stay so."""
 
     format: str
     added: int

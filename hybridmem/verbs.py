@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hybridmem import faults, inputs
+from hybridmem.audit import audited
 from hybridmem.claims import Claims
 from hybridmem.earlier import Earlier
 from hybridmem.forget import Forgetting
@@ -41,6 +42,7 @@ class TreeVerbs:
 
     # Reading by id and along the tree
 
+    @audited("id", reads=True)
     def get(self, id: str, *, as_of: Any = None) -> Node:
         """The node with this id, in whatever state.
 
@@ -52,11 +54,13 @@ class TreeVerbs:
         with self._workspace.read() as tx:
             return tree.node(tx, tree.key(tx, self._workspace.id, id))
 
+    @audited(reads=True)
     def root(self) -> Node:
         """The root of this namespace: made with it, parent of everything that has no other."""
         with self._workspace.read() as tx:
             return tree.node(tx, self._workspace.root(tx))
 
+    @audited("id", reads=True, keep=("offset", "limit"))
     def children(
         self, id: str | None = None, *, offset: int = 0, limit: int | None = None, as_of: Any = None
     ) -> list[Node]:
@@ -71,6 +75,7 @@ class TreeVerbs:
         with self._workspace.read() as tx:
             return tree.children(tx, self._workspace.start(tx, id), offset=start, limit=most)
 
+    @audited("id", reads=True)
     def ancestors(self, id: str, *, as_of: Any = None) -> list[Node]:
         """The chain from the root down to the node's parent; ``as_of`` as in :meth:`get`."""
         if as_of is not None:
@@ -78,6 +83,7 @@ class TreeVerbs:
         with self._workspace.read() as tx:
             return tree.ancestors(tx, tree.key(tx, self._workspace.id, id))
 
+    @audited("id", reads=True)
     def walk(self, id: str | None = None, *, as_of: Any = None) -> Iterator[Node]:
         """A node (None: the root) and everything below it, parents first, siblings in the order they were added; in
         every state, also what is archived or forgotten.
@@ -101,6 +107,7 @@ class TreeVerbs:
 
     # Writing
 
+    @audited("id", makes=True)
     def add(
         self,
         content: Any,
@@ -138,6 +145,7 @@ class TreeVerbs:
             )
         )  # fmt: skip
 
+    @audited()
     def add_many(self, items: Iterable[Mapping[str, Any]]) -> list[Node]:
         """Stores a batch in one transaction: all of it or, if anything is wrong with any item, nothing.
 
@@ -147,6 +155,7 @@ class TreeVerbs:
         """
         return self._written(self._writer.add_many(items))
 
+    @audited("id")
     def update(
         self,
         id: str,
@@ -171,6 +180,7 @@ class TreeVerbs:
             )
         )  # fmt: skip
 
+    @audited("id")
     def move(self, id: str, parent: Parent, *, expected_version: int | None = None) -> Node:
         """Hangs a node, with all below it, under another parent.
 
@@ -178,12 +188,14 @@ class TreeVerbs:
         """
         return self._written(self._writer.move(id, parent, expected_version=expected_version))
 
+    @audited("id", keep=("pinned",))
     def pin(self, id: str, pinned: bool = True) -> Node:
         """Protects a node from ever being forgotten, or (False) lifts that."""
         return self._written(self._writer.pin(id, pinned))
 
     # Forgetting and archiving
 
+    @audited("id", keep=("subtree", "dry_run"))
     def restore_forgotten(self, id: str, *, subtree: bool = False, dry_run: bool = False) -> StateChange:
         """Brings a forgotten memory back under its parent, in the state in which it was: live, archived or superseded.
 
@@ -196,6 +208,7 @@ class TreeVerbs:
         """
         return self._state_changed("restore_forgotten", id, subtree, dry_run)
 
+    @audited("id", keep=("subtree", "dry_run"))
     def archive(self, id: str, *, subtree: bool = True, dry_run: bool = False) -> StateChange:
         """Archives a live memory with all that is live below it: kept for good, and searched only when asked for with
         ``states=["archived"]``. Writing below an archived node is possible; what is written there is live.
@@ -207,6 +220,7 @@ class TreeVerbs:
         """
         return self._state_changed("archive", id, subtree, dry_run)
 
+    @audited("id", keep=("subtree", "dry_run"))
     def unarchive(self, id: str, *, subtree: bool = True, dry_run: bool = False) -> StateChange:
         """Makes an archived memory live again, with all that is archived below it, but for what a summary stands for
         that is there or comes back with it: unconsolidate() brings that back.
@@ -219,6 +233,7 @@ class TreeVerbs:
 
     # Tasks
 
+    @audited(makes=True)
     def start_task(
         self,
         title: str,
@@ -237,6 +252,7 @@ class TreeVerbs:
             self._tasks.start(title, next_step=next_step, parent=parent, importance=importance, metadata=metadata)
         )
 
+    @audited("id")
     def switch_task(self, id: str) -> Node:
         """Makes an open or paused task the active one (a paused one is open again).
 
@@ -244,6 +260,7 @@ class TreeVerbs:
         """
         return self._written(self._tasks.switch(id))
 
+    @audited("id", makes=True, keep=("status",))
     def update_task(
         self,
         id: str | None = None,
@@ -263,6 +280,7 @@ class TreeVerbs:
         """
         return self._written(self._tasks.update(id, title=title, next_step=next_step, status=status, token=token))
 
+    @audited("id", makes=True, keep=("status",))
     def finish_task(
         self, id: str | None = None, *, status: str = "done", outcome: str | None = None, token: int | None = None
     ) -> Node:
@@ -275,6 +293,7 @@ class TreeVerbs:
         """
         return self._written(self._tasks.finish(id, status=status, outcome=outcome, token=token))
 
+    @audited("id", makes=True, keep=("seconds", "outlives"))
     def claim_task(
         self, id: str | None = None, *, seconds: float = 300.0, token: int | None = None, outlives: bool = False
     ) -> Claim:
@@ -292,6 +311,7 @@ class TreeVerbs:
         """
         return self._claims.claim(id, seconds=seconds, token=token, outlives=outlives)
 
+    @audited("id", makes=True)
     def release_task(self, id: str | None = None, *, token: int | None = None) -> bool:
         """Gives a claimed task free again; False if nobody had claimed it.
 
@@ -299,10 +319,12 @@ class TreeVerbs:
         """
         return self._claims.release(id, token=token)
 
+    @audited(reads=True, keep=("status",))
     def tasks(self, status: Sequence[str] = ("open", "paused", "done", "failed")) -> list[Node]:
         """The tasks with any of these statuses, in the order they were started."""
         return self._tasks.list(status)
 
+    @audited(reads=True)
     def active_task(self) -> Node | None:
         """The task that new memories of this agent hang under; None: the root."""
         return self._tasks.active()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hybridmem.audit import audited
 from hybridmem.feedback import Feedback
 from hybridmem.store.workspace import Workspace
 from hybridmem.supersede import Superseding
@@ -28,6 +29,7 @@ class WeightVerbs:
 
         def _written(self, result: T) -> T: ...
 
+    @audited("id")
     def supersede(
         self,
         id: str,
@@ -63,6 +65,7 @@ class WeightVerbs:
             )
         )  # fmt: skip
 
+    @audited("id", keep=("helpful", "confirmed", "importance"))
     def feedback(
         self,
         id: str,

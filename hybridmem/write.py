@@ -18,7 +18,7 @@ from hybridmem.errors import InvalidInput, NotFound, shown
 from hybridmem.estimating import Estimating, chosen
 from hybridmem.ports import ImportanceEstimator
 from hybridmem.speakers import speaker
-from hybridmem.store import lexical, outbox, points, tree
+from hybridmem.store import lexical, outbox, points, tombstones, tree
 from hybridmem.store.rows import Key, new_uid, to_micros
 from hybridmem.store.workspace import Workspace
 from hybridmem.text import terms
@@ -109,7 +109,7 @@ class Writer:
                 raise InvalidInput("type: a task stays a task; finish it or move its children instead")
             payload: dict[str, Any] = dict(columns)
             if text is not None or metadata is not None:
-                payload["revision"] = self._revise(tx, key, text, changes)
+                payload["revision"] = self.revise(tx, key, text, changes)
             self.changed(tx, key, "update", payload, **columns)
             return tree.node(tx, key)
 
@@ -117,6 +117,8 @@ class Writer:
         with self._workspace.write() as tx:
             key = self.key(tx, id, expected_version)
             target = self.parent_key(tx, parent)
+            for above in tree.parents(tx, [key.id]).values():
+                self._workspace.reachable(above, "move")
             tree.move(tx, key, target, self._workspace.now())
             tree.touch(tx, {target.path: self._workspace.now()})
             self._workspace.record(tx, "move", key.uid, {"version": key.version + 1, "parent": target.uid})
@@ -185,6 +187,7 @@ class Writer:
         uid = draft.uid or new_uid()
         if draft.uid is not None and tree.find(tx, workspace.id, uid) is not None:
             raise InvalidInput(f"id: there is already a node {uid!r} in this namespace")
+        tombstones.refuse(tx, workspace.id, workspace.namespace, draft.uid)
         found = terms(draft.content)
         key, revision = tree.insert(
             tx,
@@ -239,10 +242,7 @@ class Writer:
         self._workspace.checkpoint_if_due(tx)
 
     def key(self, tx: sqlite3.Connection, id: str, expected_version: int | None = None) -> Key:
-        """The key of a node that is to be changed.
-
-        :raises NotFound: there is none here. Conflict: it is at another version. InvalidInput: it is forgotten.
-        """
+        """:raises NotFound: there is none here. Conflict: it is at another version. InvalidInput: it is forgotten."""
         version = None if expected_version is None else inputs.count("expected_version", expected_version)
         key = tree.key(tx, self._workspace.id, id, expected_version=version)
         return refuse_forgotten("id", key)
@@ -261,6 +261,8 @@ class Writer:
             return tree.key(tx, namespace, parent.id)
         if not isinstance(parent, str):
             raise InvalidInput(f"parent: {_PARENT}, not {shown(parent)}")
+        if parent not in PARENT_WORDS:
+            return self._named(tx, parent)
         root = self._workspace.root(tx)
         task_id, node_id = points.active(tx, namespace, self._workspace.agent)
         task = tree.by_id(tx, task_id) if task_id else root
@@ -270,10 +272,11 @@ class Writer:
             return task
         if parent == "node":
             return tree.by_id(tx, node_id) if node_id else task
-        if parent == "decision":
-            decisions = points.below(tx, namespace, task, "decision", limit=1)
-            return tree.key(tx, namespace, decisions[0].id) if decisions else task
-        found = tree.find(tx, namespace, parent)
+        decisions = points.below(tx, namespace, task, "decision", limit=1)
+        return tree.key(tx, namespace, decisions[0].id) if decisions else task
+
+    def _named(self, tx: sqlite3.Connection, parent: str) -> Key:
+        found = tree.find(tx, self._workspace.id, parent)
         if found is None:
             words = ", ".join(PARENT_WORDS)
             raise NotFound(f"parent: there is no node {shown(parent)} in this namespace; accepted are ids, and {words}")
@@ -291,8 +294,7 @@ class Writer:
         self._workspace.record(tx, "confirm", key.uid, payload)
 
     def rename(self, tx: sqlite3.Connection, key: Key, content: str) -> int:
-        """Gives a task another title; returns the revision's id."""
-        return self._revise(tx, key, inputs.content(content), {})
+        return self.revise(tx, key, inputs.content(content), {})
 
     def _draft(self, position: int, item: Mapping[str, Any]) -> Draft:
         if not isinstance(item, Mapping) or "content" not in item:
@@ -331,7 +333,7 @@ class Writer:
         """The key of the stored node, and whether it was there already and is only confirmed."""
         parent = keys[draft.parent] if isinstance(draft.parent, int) else self.parent_key(tx, draft.parent)
         if draft.type in MERGED_TYPES and draft.uid is None:
-            same = tree.repeat(tx, parent, draft.type, draft.content, draft.structured)
+            same = tree.repeat(tx, self._workspace.id, parent, draft.type, draft.content, draft.structured)
             if same is not None:
                 self.confirm(tx, same, draft.created_at)
                 return same, True
@@ -342,7 +344,7 @@ class Writer:
         task_id, _ = points.active(tx, self._workspace.id, self._workspace.agent)
         return self._workspace.point(tx, tree.by_id(tx, task_id) if task_id else None, key)
 
-    def _revise(self, tx: sqlite3.Connection, key: Key, text: tuple[str, bool] | None, changes: dict[str, Any]) -> int:
+    def revise(self, tx: sqlite3.Connection, key: Key, text: tuple[str, bool] | None, changes: dict[str, Any]) -> int:
         """A new revision with the given content and the merged metadata; whatever is not given stays."""
         node = tree.node(tx, key)
         content, structured = text if text is not None else (node.content, node.structured)

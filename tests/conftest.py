@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -27,8 +28,19 @@ from hybridmem.ports import Clock, Embedder, Reranker, Summarizer
 #: Every table whose rows are the state of a store; ``lexical`` is the index of the terms.
 TABLES = (
     "setting", "namespace", "node", "revision", "task", "active", "operation", "outbox", "embedding", "embedding_next",
-    "checkpoint", "session", "lexical",
+    "checkpoint", "session", "lexical", "data_key", "tombstone", "erasure",
 )  # fmt: skip
+
+#: With TEST_ENCRYPTED=1 every store that a test opens without saying how is an encrypted one: most tests hold for both.
+MASTER_KEY = bytes(range(100, 132))
+if os.environ.get("TEST_ENCRYPTED"):
+    os.environ["HYBRIDMEM_KEY"] = MASTER_KEY.hex()
+    _open = Memory.open
+
+    def _open_encrypted(*arguments: Any, **named: Any) -> Memory:
+        return _open(*arguments, **{"master_key": MASTER_KEY, **named})
+
+    Memory.open = _open_encrypted  # type: ignore[method-assign, assignment]
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)

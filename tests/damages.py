@@ -237,4 +237,8 @@ DAMAGES: dict[str, Damage] = {
     "a namespace that is gone": _damage(
         "DELETE FROM namespace WHERE id = 2", "reference", "reference", restored=False
     ),
+    "an edited audit entry": _damage("UPDATE audit SET agent = '别人' WHERE sequence = 3", "audit", "audit"),
+    "a deleted audit entry": _damage("DELETE FROM audit WHERE sequence = 3", "audit", "audit"),
+    "the newest audit entries deleted": _damage("DELETE FROM audit WHERE sequence > 3", "audit", "audit"),
+    "the notes of the newest audit entries deleted": _damage("DELETE FROM audit_head", "audit", "audit"),
 }  # fmt: skip

@@ -15,7 +15,7 @@ from hybridmem import Memory
 #: What is no call on the data of a namespace: the name of the handle's own things, opening and closing.
 NOT_CALLS = {"agent", "close", "config", "namespace", "open", "path"}
 #: What is about the whole store by design, whatever the namespace; backups are tested by what they say.
-OF_THE_STORE = {"backup", "backups", "reembed"}
+OF_THE_STORE = {"backup", "backups", "reembed", "rotate_master_key"}
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,16 @@ Call = Callable[[Memory, Own], Any]
 READS: dict[str, Call] = {
     "active_task": lambda m, own: m.active_task(),
     "ancestors": lambda m, own: m.ancestors(own.fact),
+    "audit": lambda m, own: m.audit(),
     "checkpoints": lambda m, own: m.checkpoints(),
     "children": lambda m, own: m.children(own.task),
     "context": lambda m, own: [
         m.context("secret 秘密", token_budget=4_000, scope=scope, format=shape)
         for scope, shape in (("auto", "text"), ("task", "markdown"), ("namespace", "messages"), (own.task, "json"))
     ],
+    "grants": lambda m, own: m.grants(),
+    "groups": lambda m, own: m.groups(),
+    "shared": lambda m, own: m.shared(),
     "get": lambda m, own: [m.get(one) for one in (own.fact, own.forgotten, own.archived)],
     "history": lambda m, own: m.history(own.fact),
     "near_duplicates": lambda m, own: m.near_duplicates(threshold=0.1),
@@ -73,6 +77,7 @@ WRITES: dict[str, Call] = {
     "add": lambda m, own: m.add(f"new 新的 {own.canary}", type="event", parent=own.task),
     "add_many": lambda m, own: m.add_many([{"content": f"more 更多 {own.canary} {n}"} for n in range(3)]),
     "observe": lambda m, own: m.observe([{"role": "user", "content": f"请记住 remember {own.canary}"}]),
+    "erase_namespace": lambda m, own: m.erase_namespace(everything=True, dry_run=True),
     "export": lambda m, own: m.export(own.folder / "out.jsonl"),
     "import_": lambda m, own: m.import_(own.folder / "out.jsonl"),
     "update": lambda m, own: m.update(own.event, content=f"updated 改过 {own.canary}"),
@@ -97,6 +102,12 @@ WRITES: dict[str, Call] = {
     "forget": lambda m, own: [m.forget(own.forgotten), m.forget(policy={"policy": "least_weight", "max_nodes": 0})],
     "purge_forgotten": lambda m, own: m.purge_forgotten(0),
     "restore": lambda m, own: m.restore(checkpoint=own.checkpoint),
+    "erase": lambda m, own: m.erase(own.note),
+    "set_group": lambda m, own: m.set_group(f"team 组 {own.canary}", [f"user:nobody-{own.canary}"]),
+    "share": lambda m, own: m.share(own.task, f"group:team 组 {own.canary}"),
+    "unshare": lambda m, own: [m.unshare(one.id) for one in m.grants()],
+    "export_audit": lambda m, own: m.export_audit(own.folder / "audit.jsonl"),
+    "prune_audit": lambda m, own: m.prune_audit(0),
     "flush": lambda m, own: m.flush(),
     "repair": lambda m, own: m.repair(),
 }
@@ -120,6 +131,7 @@ BY_ID: dict[str, Callable[[Memory, str], Any]] = {
     "claim_task": lambda m, id: m.claim_task(id, seconds=60),
     "consolidate": lambda m, id: m.consolidate(id),
     "context": lambda m, id: m.context("x", scope=id),
+    "erase": lambda m, id: m.erase(id, subtree=True),
     "feedback": lambda m, id: m.feedback(id, helpful=True),
     "finish_task": lambda m, id: m.finish_task(id),
     "forget": lambda m, id: m.forget(id, subtree=True),
@@ -134,6 +146,7 @@ BY_ID: dict[str, Callable[[Memory, str], Any]] = {
     "release_task": lambda m, id: m.release_task(id),
     "restore_forgotten": lambda m, id: m.restore_forgotten(id),
     "search": lambda m, id: m.search("x", scope=id),
+    "share": lambda m, id: m.share(id, "user:nobody"),
     "start_task": lambda m, id: m.start_task("x", parent=id),
     "supersede": lambda m, id: m.supersede(id, "x"),
     "switch_task": lambda m, id: m.switch_task(id),
@@ -169,7 +182,21 @@ def _rows(store: Path, condition: str) -> dict[str, list[Any]]:
     nodes = f"SELECT id FROM node WHERE namespace_id {condition}"
     tables = {
         "namespace": f"id {condition}",
-        **dict.fromkeys(("node", "operation", "checkpoint", "active"), f"namespace_id {condition}"),
+        **dict.fromkeys(
+            (
+                "node",
+                "operation",
+                "checkpoint",
+                "active",
+                "audit",
+                "audit_head",
+                "grants",
+                "grant_member",
+                "tombstone",
+                "erasure",
+            ),
+            f"namespace_id {condition}",
+        ),
         **dict.fromkeys(("revision", "task", "embedding"), f"node_id IN ({nodes})"),
         "lexical": f"rowid IN ({nodes})",
     }

@@ -39,9 +39,18 @@ def passed_in_the_code() -> Counter[str]:
 
 
 def test_every_point_is_listed_and_passed_in_one_place() -> None:
-    """The lists are what durability runs, tests/crash/test_backup_kill.py, test_consolidate_kill.py and
-    test_purge_kill.py go by: a point that is missing there is never died at."""
-    known = [*faults.POINTS, *faults.BACKUP_POINTS, *faults.CONSOLIDATION_POINTS, *faults.PURGE_POINTS]
+    """The lists are what durability runs, tests/crash/test_backup_kill.py, test_consolidate_kill.py,
+    test_purge_kill.py, test_audit_kill.py and test_erase_killed.py go by: a point that is missing there is never died
+    at."""
+    known = [
+        *faults.POINTS,
+        *faults.BACKUP_POINTS,
+        *faults.CONSOLIDATION_POINTS,
+        *faults.PURGE_POINTS,
+        *faults.AUDIT_POINTS,
+        *faults.ENCRYPTION_POINTS,
+        *faults.ERASURE_POINTS,
+    ]
     assert len(set(known)) == len(known)
     assert passed_in_the_code() == Counter(known)
 

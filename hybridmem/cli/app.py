@@ -21,10 +21,13 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hybridmem.cli import (
+    auditing,
     backups,
     consolidating,
     demo,
     doctor,
+    encryption,
+    erasing,
     files,
     forgetting,
     intake,
@@ -33,6 +36,7 @@ from hybridmem.cli import (
     past,
     recovery,
     retrieval,
+    sharing,
     tasks,
     tree,
     weights,
@@ -47,8 +51,9 @@ HELP = "Memory for long-running AI agents: a weighted tree in SQLite, embeddings
 EPILOG = (
     "Exit codes: 0 success, also of an empty search; 2 usage or a wrong value; 3 configuration; 4 not found; "
     "5 store busy; 6 version conflict; 7 store damaged; 8 no embedding model; 9 no vector index; 10 store full or "
-    "read-only; 11 store closed; 12 no reranker; 13 doctor has found something; 14 task claimed by another; "
-    "15 no summariser; 130 Ctrl-C; 141 closed pipe; 143 SIGTERM; "
+    "read-only; 11 store closed; 12 no reranker; 13 doctor or verify-erasure has found something; "
+    "14 task claimed by another; 15 no summariser; 16 no master key, or another; 17 not shared for that; "
+    "130 Ctrl-C; 141 closed pipe; 143 SIGTERM; "
     "1 anything else."
 )
 
@@ -98,7 +103,7 @@ def build() -> typer.Typer:
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
     parts = (
         demo, memories, intake, tasks, retrieval, tree, weights, forgetting, consolidating, recovery, past, backups,
-        doctor, files,
+        doctor, erasing, files, auditing, encryption, sharing,
     )  # fmt: skip
     for part in parts:
         part.register(app)

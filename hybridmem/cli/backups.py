@@ -52,11 +52,13 @@ def backups(
 
     Works also when the store itself cannot be opened. Damaged ones are listed with what is wrong.
     """
+    from hybridmem import keys
     from hybridmem.backup import list_backups
 
     if not options.path.is_dir():
         raise NotFound(f"there is no store at {options.path}; name one with --store PATH or HYBRIDMEM_STORE")
-    found = list_backups(options.path, options.names, verify=verify)
+    provider = keys.provider(options.configuration().encryption)
+    found = list_backups(options.path, options.names, verify=verify, keys=provider)
 
     def text(screen: Console) -> None:
         for item in found:
@@ -79,9 +81,11 @@ def restore(
 
     Nobody may have the store open. Cut off at any moment, it may be run again.
     """
+    from hybridmem import keys
     from hybridmem.backup_restore import restore_backup
 
-    done = restore_backup(file, directory, replace=replace)
+    provider = keys.provider(options.configuration().encryption)
+    done = restore_backup(file, directory, replace=replace, master_key=provider)
 
     def text(screen: Console) -> None:
         line = f"restored {done.nodes} memories (namespaces: {done.namespaces}) into {one_line(directory)}"

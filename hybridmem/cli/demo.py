@@ -19,6 +19,7 @@ from typing import IO, Annotated, Any, Optional
 
 import typer
 
+from hybridmem import inputs
 from hybridmem.cli import demo_show
 from hybridmem.cli.demo_story import AGENT, STORIES
 from hybridmem.cli.options import DATABASE, Options, command
@@ -154,7 +155,7 @@ class Run:
 def _store(keep: str | None) -> Iterator[Path]:
     """Where the demo writes: a new directory that goes again, or the one to keep."""
     if keep is not None:
-        directory = Path(keep).absolute()
+        directory = inputs.path("keep", keep).absolute()
         if (directory / DATABASE).exists():
             raise InvalidInput(f"keep: there is a store in {directory} already; name a new directory")
         yield directory

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from hybridmem import inputs
 from hybridmem.cli.options import Options, command
 from hybridmem.cli.output import Reply, console, is_ascii, one_line
 
@@ -46,14 +47,15 @@ def doctor(
     Exit code 0: all is well. 13: something is wrong, or is left after --fix; each line says what to do.
     """
     from hybridmem import doctor as doctors
-    from hybridmem import inputs
+    from hybridmem import keys
 
     store = inputs.path("path", path) if path is not None else options.path
     with _busy(f"checking {store}" if not fix else f"checking and mending {store}"):
         if fix:
             found = doctors.repair(store, config=options.configuration(), replay=replay)
         else:
-            found = doctors.verify(store, replay=replay)
+            provider = keys.provider(options.configuration().encryption)
+            found = doctors.verify(store, replay=replay, master_key=provider)
     exit_code = 0 if found.ok else FOUND
     return Reply(found.to_dict(), lambda screen: _print(screen, found), found.notes, exit_code)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -56,12 +56,27 @@ def export(
     options: Options,
     file: File,
     format: Annotated[str, typer.Option("--format", help="jsonl (every field) or tree (plain tree JSON).")] = "jsonl",
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Readable by anybody, also of an encrypted store; else that is sealed.")
+    ] = False,
+    user: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--user", metavar="NAME", help="All that is held about a user, in every namespace, as JSON."),
+    ] = None,
 ) -> Reply:
     """Write all memories of the namespace to a file, whole or not at all."""
     if file == "-":
         raise InvalidInput("file: an export goes to a file, whole or not at all; name one, and print it with cat")
+    if user is not None:
+        from hybridmem.users import export_user
+
+        nodes = export_user(options.path, user, file, config=options.configuration())
+        told = {"file": file, "format": "user", "nodes": nodes}
+        return Reply(
+            told, lambda screen: screen.print(f"exported {nodes} memories to {one_line(file)}", soft_wrap=True)
+        )
     with options.open() as memory:
-        nodes = memory.export(file, format=format)
+        nodes = memory.export(file, format=format, plain=plain)
     data = {"file": file, "format": format, "nodes": nodes}
     return Reply(data, lambda screen: screen.print(f"exported {nodes} memories to {one_line(file)}", soft_wrap=True))
 

@@ -11,7 +11,7 @@ import typer
 from hybridmem.cli.memories import Id
 from hybridmem.cli.options import Options, command
 from hybridmem.cli.output import Reply
-from hybridmem.errors import InvalidInput, shown
+from hybridmem.errors import InvalidInput
 from hybridmem.types import StateChange
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def unarchive(options: Options, id: Id, subtree: WithBelow = True, dry_run: DryR
 
 def _parameters(settings: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Those of the ``--set`` that are parameters of a policy, which have no dot; and those for the configuration."""
-    from hybridmem import plain_yaml
+    from hybridmem.config_file import parse_yaml
 
     parameters: dict[str, Any] = {}
     rest: list[str] = []
@@ -149,9 +149,9 @@ def _parameters(settings: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...
             rest.append(setting)
             continue
         try:
-            parameters[key.strip()] = plain_yaml.read(value)
+            parameters[key.strip()] = parse_yaml(f"--set {key}", value)
         except InvalidInput as error:
-            raise InvalidInput(f"--set {key}: is not a YAML value ({error}): {shown(value)}") from None
+            raise InvalidInput(str(error)) from None
     return parameters, tuple(rest)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from hybridmem import inputs
 from hybridmem.cli.memories import Id, index_if_many
 from hybridmem.cli.options import Options, command, given_text
 from hybridmem.cli.output import Reply, cut, one_line
@@ -37,7 +38,6 @@ def observe(
     Noise (repeats, empty results, progress, acknowledgements) is left out, and the reply says what and why. All or
     nothing; creates the store if it is not there.
     """
-    from hybridmem import inputs
     from hybridmem.files import read_text
 
     text = given_text("file", file) if file == "-" else read_text(inputs.path("file", file))

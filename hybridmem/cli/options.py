@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 
 import typer
 
+from hybridmem import inputs
 from hybridmem.cli.output import Reply
 from hybridmem.errors import ConfigError, InvalidInput, NotFound, shown
 
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = "agent-memory"
 PREFIX = "HYBRIDMEM_"
-VARIABLES = ("HYBRIDMEM_STORE", "HYBRIDMEM_NAMESPACE", "HYBRIDMEM_AGENT", "HYBRIDMEM_CONFIG", "HYBRIDMEM_DEBUG")
+VARIABLES = (
+    "HYBRIDMEM_STORE", "HYBRIDMEM_NAMESPACE", "HYBRIDMEM_AGENT", "HYBRIDMEM_CONFIG", "HYBRIDMEM_DEBUG", "HYBRIDMEM_KEY",
+    "HYBRIDMEM_NEW_KEY",
+)  # fmt: skip
 #: What a store has inside; without it the directory is not one.
 DATABASE = "tree.db"
 
@@ -109,8 +113,6 @@ class Options:
 
     @property
     def path(self) -> Path:
-        from hybridmem import inputs
-
         return inputs.path("store", _chosen(self.store, "HYBRIDMEM_STORE", DEFAULT_STORE))
 
     @property
@@ -223,7 +225,7 @@ def given_object(field: str, value: str | None) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(value)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{field}: is not JSON ({error}): {shown(value)}") from None
     if not isinstance(found, dict):
         raise InvalidInput(f'{field}: must be a JSON object such as {{"source": "mail"}}, not {shown(value)}')
@@ -236,12 +238,9 @@ def _chosen(given: str | None, variable: str, default: str) -> str:
 
 
 def _yaml_value(key: str, value: str) -> Any:
-    from hybridmem import plain_yaml
+    from hybridmem.config_file import parse_yaml
 
-    try:
-        return plain_yaml.read(value)
-    except InvalidInput as error:
-        raise ConfigError(f"--set {key}: is not a YAML value ({error}): {shown(value)}") from None
+    return parse_yaml(f"--set {key}", value)
 
 
 def _help(function: Callable[..., Any]) -> str:

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from hybridmem.embed.probe import Probe, probe, same_model
 from hybridmem.embed.registry import create, create_from_identity
 from hybridmem.errors import EmbeddingMismatch, EmbeddingUnavailable
 from hybridmem.ports import Calibration, Embedder, EmbedderIdentity, Vectors
-from hybridmem.store import models, points
+from hybridmem.store import models, points, sealing
 from hybridmem.store.connect import Connections
 
 #: Loading a model that is not there can take seconds; it is not tried again sooner than this.
@@ -139,6 +139,12 @@ class Model:
             made = Recorded(identity, found.fingerprint, found.calibration)
             points.set_setting(tx, models.CURRENT, to_json(made))
             return made
+
+
+def turned(tx: sqlite3.Connection, namespace: int, recorded: Recorded) -> Recorded:
+    """The model as the vectors of an encrypted namespace have it, which are kept under a secret rotation."""
+    mean = sealing.turned(tx, namespace, recorded.calibration.mean)
+    return replace(recorded, calibration=replace(recorded.calibration, mean=mean))
 
 
 def choose(known: EmbedderIdentity | None, settings: EmbeddingConfig, given: Embedder | None) -> Embedder:

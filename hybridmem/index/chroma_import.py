@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import sys
 import threading
 from types import ModuleType
@@ -100,3 +101,11 @@ class _SettingsHook(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if self._settings is not None:
             self._settings.model_config["env_file"] = self._env_file
             del self._settings.settings_customise_sources
+
+
+def version() -> str:
+    """Which chromadb is installed, without importing it; '' if none is."""
+    try:
+        return importlib.metadata.version("chromadb")
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -127,6 +127,12 @@ def move_aside(directory: Path) -> Path:
         number += 1
 
 
+def aside(directory: Path) -> list[Path]:
+    """What was moved aside of an index, and one that was being made beside it."""
+    names = (f"{directory.name}{DAMAGED}*", f"{directory.name}.new")
+    return sorted(path for name in names for path in directory.parent.glob(name))
+
+
 def check_structure(directory: Path, database: Path | None = None) -> str | None:
     """Why the files of an index are suspect, or None. Never opens them with Chroma.
 

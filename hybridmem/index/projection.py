@@ -19,12 +19,13 @@ from pathlib import Path
 from hybridmem import faults
 from hybridmem.errors import HybridMemError, IndexUnavailable
 from hybridmem.index import chroma, chroma_import, health
+from hybridmem.index.hnsw import clear_room
 from hybridmem.index.nodes import NodeIndex, batch, reconcile
 from hybridmem.index.owner import OwnerLock
 from hybridmem.index.pointers import PLACE
 from hybridmem.index.server import Server
 from hybridmem.ports import Vectors
-from hybridmem.store import outbox, points
+from hybridmem.store import outbox, points, receipts
 from hybridmem.store.connect import Connections
 
 logger = logging.getLogger("hybridmem")
@@ -33,6 +34,10 @@ DIRECTORY = "vectors"
 LOCK = "vectors.lock"
 #: Store setting: size and time of every file at the last close; null while somebody has the index open.
 FILES = "index_files"
+#: Store setting: up to which erasure the files are free of what was erased, see hybridmem.store.receipts.
+CLEAN = "index_clean"
+#: Store setting: the last entry of the outbox that a new index has to take in before it may be asked; null: none.
+FILLING = "index_filling"
 #: Rebuilds in one process; an engine that still fails then will not get better by another.
 MAX_REBUILDS = 3
 
@@ -53,6 +58,8 @@ class Projection:
         self._lock = OwnerLock(directory / LOCK)
         self._indexes: dict[str, NodeIndex] = {}
         self._model: str | None = None
+        #: How many erasures this process knew of when it looked last.
+        self._generation = 0
         self._rebuilds = 0
         self._guard = threading.RLock()
 
@@ -74,6 +81,7 @@ class Projection:
         False if nothing is ready, another process owns the index, or it is in trouble.
         """
         with self._guard:
+            self._follow(connections)
             if self.trouble is not None:
                 return False
             work = batch(connections, model_key, limit)
@@ -86,6 +94,7 @@ class Projection:
             except IndexUnavailable as error:
                 self._rebuild(connections, error)
                 return self.trouble is None
+            self._clear_room()
             faults.point("index.after_upsert")
             with connections.write() as tx:
                 outbox.done(tx, [item.entry for item in work.items])
@@ -118,6 +127,9 @@ class Projection:
                 raise IndexUnavailable(self.trouble)
             if not self._own(connections, model_key):
                 raise IndexUnavailable("another process owns the vector index at the moment")
+            self._follow(connections)
+            if self._is_filling(connections):
+                raise IndexUnavailable("the vector index is being made anew")
             try:
                 return self._index(connections, namespace, model_key, dimension).query(vector, k)
             except IndexUnavailable as error:
@@ -175,12 +187,76 @@ class Projection:
             self.trouble, self._rebuilds, self._model = None, 0, model_key
             return aside
 
+    def renew(self, connections: Connections) -> bool:
+        """Removes the files: something was erased that they may hold still.
+        Everything is queued for a new index, and until that has taken it in, searches are exact.
+
+        :return: whether they are gone. False: another process has them, which starts over itself when it comes to it.
+        :raises IndexUnavailable: they cannot be removed.
+        """
+        with self._guard:
+            held = self._lock.held
+            with connections.read() as tx:
+                wanted, clean = receipts.generation(tx), points.setting(tx, CLEAN)
+            self._generation = wanted
+            if clean == wanted or (not wanted and clean is None):
+                return True
+            if not self._lock.exists and not self._directory.exists():  # nobody has ever made one
+                with connections.write() as tx:
+                    points.set_setting(tx, CLEAN, wanted)
+                return True
+            try:
+                if not self._lock.acquire():
+                    return False
+                self._close_indexes()
+                with connections.write() as tx:
+                    points.set_setting(tx, FILES, None)
+                    outbox.requeue_all(tx)
+                    points.set_setting(tx, FILLING, outbox.last(tx))
+                faults.point("erase.before_vectors")
+                self._start_over()
+                with connections.write() as tx:
+                    points.set_setting(tx, FILES, None if held else health.file_state(self._directory))
+                    points.set_setting(tx, CLEAN, wanted)
+            except OSError as error:
+                raise IndexUnavailable(f"the files of the old index cannot be removed: {error}") from error
+            finally:
+                if not held:
+                    self._lock.release()
+            return True
+
+    def _follow(self, connections: Connections) -> None:
+        """Starts the index over if something was erased since, by whatever process."""
+        if not self._lock.held:
+            return
+        try:
+            self.renew(connections)
+        except IndexUnavailable as error:
+            self._give_up(str(error))
+
+    def _clear_room(self) -> None:
+        """What hnswlib has never filled holds whatever was in the memory of this process, erased vectors too."""
+        if self._generation:
+            clear_room(self._directory)
+
+    def _is_filling(self, connections: Connections) -> bool:
+        with connections.read() as tx:
+            last = points.setting(tx, FILLING)
+            if last is None:
+                return False
+            if outbox.waits_up_to(tx, last):
+                return True
+        with connections.write() as tx:
+            points.set_setting(tx, FILLING, None)
+        return False
+
     def close(self, connections: Connections) -> None:
         """Closes Chroma and lets other processes have it."""
         with self._guard:
             if not self._lock.held:
                 return
             try:
+                self._follow(connections)
                 self._close_indexes()
                 faults.point("close.after_index")
                 with connections.write() as tx:
@@ -288,3 +364,4 @@ class Projection:
                 index.close()
         finally:
             chroma.abandon(self._directory)  # also what an interrupt left open: nobody else here uses the directory
+            self._clear_room()

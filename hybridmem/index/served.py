@@ -199,6 +199,12 @@ class Served:
 
     # Whether the server is there
 
+    def renew(self, connections: Connections) -> bool:
+        """What was erased leaves the collections with the outbox. Makes each anew, as far as this process may."""
+        with self._guard:
+            self._suspect |= self._known
+        return True
+
     def _is_down(self) -> bool:
         return self.trouble is not None and time.monotonic() < self._retry_at
 

@@ -24,6 +24,7 @@ class Words:
 
     def __init__(self, tx: sqlite3.Connection, namespace: int, pool: Pool) -> None:
         self._codes: dict[str, int] = {}
+        self._forms = lexical.coder(tx, namespace)
         keys = [np.zeros(0, dtype=np.int64)]
         for start in range(0, len(pool), PAGE):
             part = pool.ids[start : start + PAGE]
@@ -47,8 +48,11 @@ class Words:
         """For each of these terms that occurs: (positions in the pool, term frequencies)."""
         found = {}
         for term in terms:
-            code = self._codes.get(term)
-            if code is not None:
-                span = slice(self._starts[code], self._starts[code + 1])
-                found[term] = (self._positions[span].astype(np.int64), self._counts[span].astype(np.int64))
+            codes = [self._codes[form] for form in self._forms(term) if form in self._codes]
+            if codes:
+                spans = [slice(self._starts[code], self._starts[code + 1]) for code in codes]
+                positions = np.concatenate([self._positions[span] for span in spans]).astype(np.int64)
+                counts = np.concatenate([self._counts[span] for span in spans]).astype(np.int64)
+                order = np.argsort(positions) if len(codes) > 1 else slice(None)
+                found[term] = (positions[order], counts[order])
         return found

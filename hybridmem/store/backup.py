@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from hybridmem.errors import InvalidInput, NotFound, StoreDamaged, StoreTooNew
-from hybridmem.store import log, outbox, points
-from hybridmem.store.connect import Connections, translated
+from hybridmem import crypto
+from hybridmem.errors import EncryptionError, InvalidInput, NotFound, StoreDamaged, StoreTooNew
+from hybridmem.ports import KeyProvider
+from hybridmem.store import data_keys, log, outbox, points, sealing, unlocking
+from hybridmem.store.connect import Connections
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION
+from hybridmem.store.translated import translated
 from hybridmem.types import Namespace
 
 #: Setting of a backup file: its Record.
 RECORD = "backup"
+#: Setting of a restored database: the digest of what the backup held.
+RESTORED_FROM = "restored_from"
+#: What is told of a label that cannot be opened.
+SEALED = "(sealed)"
 #: Pages copied between two looks at who wants to stop it; 8 MB. No slower than all at once.
 PAGES = 2000
 
@@ -103,32 +111,33 @@ def copy(connections: Connections, target: Path, record: Record, progress: Progr
     with closing(connections.separate()) as source:
         with translated(connections.directory, 0.0):
             source.execute("BEGIN")
-            found = facts(source)
-        with translated(target.parent, 0.0), closing(_scratch(target)) as made:
+            found, noted = facts(source), _recorded(source, record)
+        with translated(target.parent, 0.0), closing(scratch(target)) as made:
             source.backup(made, pages=PAGES, progress=_told(progress))
-            _single_file(made)
-            points.set_setting(made, RECORD, asdict(record))
+            single_file(made)
+            points.set_setting(made, RECORD, noted)
     return found
 
 
-def look(file: Path) -> Contents:
+def look(file: Path, keys: KeyProvider | None = None) -> Contents:
     """Opens a backup file, and reads what it is without reading all of it.
 
+    :param keys: of an encrypted one, to read its label; without it there is one, and no more is told.
     :raises NotFound: there is no such file. InvalidInput: it is no file, or a database that somebody has open.
     :raises StoreDamaged: it is no backup, or so damaged that this is seen. StoreTooNew: made by a later version.
     """
-    with _reading(file) as conn:
-        return _contents(conn, file, count=False)
+    with reading(file) as conn:
+        return _contents(conn, file, count=False, keys=keys)
 
 
-def verify(file: Path, expected: Facts | None = None) -> Contents:
+def verify(file: Path, expected: Facts | None = None, keys: KeyProvider | None = None) -> Contents:
     """Opens a backup file, reads all of it and checks it: SQLite's own check of every page and index, references, the
     chain of the log, and that it holds what was copied (``expected``; None: not compared).
 
     :raises StoreDamaged: something is wrong; says what. Else as :func:`look`.
     """
-    with _reading(file) as conn:
-        found = _contents(conn, file, count=True)
+    with reading(file) as conn:
+        found = _contents(conn, file, count=True, keys=keys)
         wrong = [row[0] for row in conn.execute("PRAGMA integrity_check(3)").fetchall() if row[0] != "ok"]
         if wrong:
             raise StoreDamaged(f"{file}: SQLite finds damage: {'; '.join(wrong)}")
@@ -144,7 +153,15 @@ def verify(file: Path, expected: Facts | None = None) -> Contents:
         return found
 
 
-def prepare(file: Path, target: Path, is_running: Callable[[str], bool], *, unset: str, at: int) -> None:
+def prepare(
+    file: Path,
+    target: Path,
+    is_running: Callable[[str], bool],
+    *,
+    unset: Sequence[str],
+    at: int,
+    carry: Callable[[unlocking.Connection], None],
+) -> Facts:
     """Copies a backup file into an empty one, and makes that ready to be a store.
 
     No vector index belongs to it, so every node is queued for one. A run that had not ended when the backup was made,
@@ -152,16 +169,19 @@ def prepare(file: Path, target: Path, is_running: Callable[[str], bool], *, unse
     unfinished: what it did after the backup is not here. The tokens of claims go on from the time in microseconds:
     higher than any that was given out after the backup, which may still be shown to somebody.
 
-    :param is_running: whether a process, as a session names it, is alive. :param unset: a setting to forget.
+    :param is_running: whether a process, as a session names it, is alive. :param unset: settings to forget.
     :param at: the time in microseconds since 1970 UTC.
+    :param carry: takes over what does not go back in time, see hybridmem.store.carried.
+    :return: what was copied, before anything was carried over.
     """
-    with _reading(file) as source, translated(target.parent, 0.0), closing(_scratch(target)) as made:
+    with reading(file) as source, translated(target.parent, 0.0), closing(scratch(target)) as made:
         source.backup(made, pages=PAGES)
         record = points.setting(made, RECORD)
-        _single_file(made)
+        single_file(made)
         made.execute("BEGIN")
         outbox.requeue_all(made)
-        made.execute("DELETE FROM setting WHERE key IN (?, ?)", (RECORD, unset))
+        for key in (RECORD, *unset):
+            points.drop_setting(made, key)
         left = made.execute("SELECT id, process, opened_at FROM session WHERE closed_at IS NULL").fetchall()
         for session, process, opened in left:
             if is_running(process):
@@ -171,11 +191,27 @@ def prepare(file: Path, target: Path, is_running: Callable[[str], bool], *, unse
         made.execute(
             "INSERT INTO sqlite_sequence (name, seq) VALUES ('claim', ?)", (max(at, given[0] if given else 0),)
         )
+        found = facts(made)
+        points.set_setting(made, RESTORED_FROM, _digest(found))
         made.execute("COMMIT")
+        carry(made)
+    return found
+
+
+def is_copy_of(file: Path, contents: Contents) -> bool:
+    """Whether a database was restored from a backup with these contents."""
+    with reading(file) as conn:
+        _contents(conn, file, count=False, keys=None)
+        return bool(points.setting(conn, RESTORED_FROM) == _digest(contents.facts))
+
+
+def _digest(found: Facts) -> str:
+    """The outbox is another in a restored store."""
+    return log.digest(repr((sorted(found.namespaces.items()), sorted({**found.rows, "outbox": 0}.items()))))
 
 
 @contextlib.contextmanager
-def _reading(file: Path) -> Iterator[sqlite3.Connection]:
+def reading(file: Path) -> Iterator[sqlite3.Connection]:
     """A backup file, opened as one that nobody writes: SQLite makes no other file beside it, and locks nothing."""
     if not file.exists():
         raise NotFound(f"{file}: there is no such file")
@@ -197,25 +233,51 @@ def _said(error: sqlite3.Error) -> str:
     return "is not an SQLite database" if "not a database" in str(error) else f"SQLite says: {error}"
 
 
-def _contents(conn: sqlite3.Connection, file: Path, *, count: bool) -> Contents:
+def unlock(file: Path, keys: KeyProvider | None) -> None:
+    """:raises EncryptionError: the backup is encrypted, and this is not its master key."""
+    with reading(file) as conn:
+        data_keys.keyring(conn, keys, str(file))
+
+
+def _contents(conn: sqlite3.Connection, file: Path, *, count: bool, keys: KeyProvider | None) -> Contents:
     application, version = (conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if application != APPLICATION_ID:
         raise StoreDamaged(f"{file}: is not a backup of hybridmem")
     if version > SCHEMA_VERSION:
         raise StoreTooNew(f"{file}: has schema version {version}, this hybridmem knows {SCHEMA_VERSION}; upgrade it")
     record = points.setting(conn, RECORD)
+    if record and isinstance(record["label"], list):
+        record["label"] = _label(conn, record["label"], keys)
     return Contents(Record(**record) if record else None, facts(conn, count=count))
 
 
-def _scratch(file: Path) -> sqlite3.Connection:
+def _label(conn: sqlite3.Connection, sealed: list[Any], keys: KeyProvider | None) -> str:
+    try:
+        keyring = data_keys.keyring(conn, keys, "")
+        return SEALED if keyring is None else keyring.key(conn, sealed[0]).unseal(sealed[1], 0, 0, RECORD)
+    except (EncryptionError, crypto.Broken):
+        return SEALED
+
+
+def _recorded(source: sqlite3.Connection, record: Record) -> dict[str, Any]:
+    """As it is noted in the backup: an encrypted store has no word of a user in it."""
+    found = asdict(record)
+    space = points.namespace_id(source, tuple(record.namespace))
+    key = None if space is None else sealing.writing(source, space)
+    if key is not None and record.label is not None:
+        found["label"] = [key.id, key.seal(record.label, 0, 0, RECORD)]
+    return found
+
+
+def scratch(file: Path) -> unlocking.Connection:
     """A file that is thrown away if anything goes wrong, so SQLite need not protect it."""
-    conn = sqlite3.connect(file, isolation_level=None)
+    conn = sqlite3.connect(file, isolation_level=None, factory=unlocking.Connection)
     conn.execute("PRAGMA synchronous = OFF")
     conn.execute("PRAGMA journal_mode = OFF")
     return conn
 
 
-def _single_file(conn: sqlite3.Connection) -> None:
+def single_file(conn: sqlite3.Connection) -> None:
     """After the copying: takes the mark of a write-ahead log out of the file, and leaves no other file beside it."""
     conn.execute("PRAGMA journal_mode = DELETE")
     conn.execute("PRAGMA journal_mode = OFF")

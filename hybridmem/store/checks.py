@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from hybridmem.errors import StoreDamaged
 from hybridmem.speakers import speaker
-from hybridmem.store import log, models, points
+from hybridmem.store import audit, log, models, points, sealing, unopened
 from hybridmem.store.paths import path_segment
-from hybridmem.store.rows import content_key
 from hybridmem.store.shape import loops
 from hybridmem.text import terms
 from hybridmem.types import ROOT_TYPE, STATES, TASK_TYPE
@@ -164,6 +164,7 @@ def _revisions(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
 def _metadata(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
     """Of every revision, old ones too: history and as_of read them."""
     sql = f"""SELECT r.id, n.namespace_id, n.id FROM revision r JOIN node n ON n.id = r.node_id WHERE {_WITHIN}
+        AND r.metadata IS NOT NULL
         AND CASE WHEN json_valid(r.metadata) THEN json_type(r.metadata) != 'object' ELSE 1 END
         AND r.id > ? ORDER BY r.id LIMIT ?"""
     for _, space, node_id in _pages(tx, sql, only, only):
@@ -174,14 +175,35 @@ def _contents(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
     """What is derived from a content, and the terms under which it is found."""
     sql = f"""SELECT n.id, n.namespace_id, n.type, n.state, n.content_key, n.terms, n.speaker, r.content, r.metadata,
             l.terms FROM node n JOIN revision r ON r.id = n.revision_id LEFT JOIN lexical l ON l.rowid = n.id
-        WHERE {_WITHIN} AND n.id > ? ORDER BY n.id LIMIT ?"""
+        WHERE {_WITHIN} AND r.content IS NOT NULL AND r.metadata IS NOT NULL AND n.id > ? ORDER BY n.id LIMIT ?"""
     for node_id, space, type_, state, key, length, who, content, metadata, indexed in _pages(tx, sql, only, only):
         words = [] if type_ == ROOT_TYPE else terms(content)
-        if key != content_key(content) or length != len(words) or who != spoken(type_, content, metadata):
+        is_key = key in sealing.content_keys(tx, space, content)
+        if not is_key or length != len(words) or not _says(tx, who, spoken(type_, content, metadata)):
             yield Fault("derived", space, node_id)
-        wanted = " ".join(f"{space}:{term}" for term in words) or None
-        if indexed != wanted and not (indexed is None and state != "live"):
+        if not _is_indexed(tx, space, words, indexed) and not (indexed is None and state != "live"):
             yield Fault("lexical", space, node_id, detail="missing" if indexed is None else "wrong terms")
+
+
+def _says(tx: sqlite3.Connection, who: str, said: str) -> bool:
+    try:
+        return sealing.voices(tx, [who]) == [said]
+    except StoreDamaged:
+        return False
+
+
+def _is_indexed(tx: sqlite3.Connection, space: int, words: list[str], indexed: str | None) -> bool:
+    """Whether these are the terms in the index, by whichever key."""
+    if not words:
+        return indexed is None
+    forms = zip(*map(sealing.coder(tx, space), words), strict=True)
+    return any(indexed == " ".join(f"{space}:{one}" for one in form) for form in forms)
+
+
+def _sealed(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
+    """Every value of an encrypted store opens where it stands."""
+    for space, node_id, detail in unopened.find(tx, only):
+        yield Fault("sealed", space, node_id, detail=detail)
 
 
 def spoken(type_: str, content: str, metadata: str) -> str:
@@ -256,6 +278,14 @@ def _chain(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
         yield Fault("checkpoint", space, detail=f"checkpoint {number}")
 
 
+def _audit(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
+    """The audit trail has no gap, no edited entry, and all that its note says; see hybridmem.store.audit."""
+    for space in points.namespaces(tx) if only is None else (only,):
+        broken = audit.broken(tx, space)
+        if broken is not None:
+            yield Fault("audit", space, detail=broken)
+
+
 def _logged(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
     """Every memory has an entry that made it, and every such entry has its memory."""
     sql = """SELECT o.id, o.namespace_id, o.node_uid FROM operation o
@@ -316,7 +346,7 @@ def _requests(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
     sql = f"""SELECT o.id, n.namespace_id, n.id, o.reason FROM outbox o JOIN node n ON n.id = o.node_id
         WHERE {_WITHIN} AND o.reason IS NOT NULL AND o.id > ? ORDER BY o.id LIMIT ?"""
     for _, space, node_id, reason in _pages(tx, sql, only, only):
-        yield Fault("stuck", space, node_id, detail=reason)
+        yield Fault("stuck", space, node_id, detail=sealing.opened_reason(tx, node_id, reason))
 
 
 def _references(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
@@ -345,6 +375,6 @@ def _settings(tx: sqlite3.Connection, only: int | None) -> Iterator[Fault]:
 
 
 CHECKS: tuple[Check, ...] = (
-    _shape, _paths, _counters, _values, _revisions, _metadata, _contents, _lexical_rows, _tasks, _active, _chain,
-    _logged, _embeddings, _requests, _references, _settings,
+    _sealed, _shape, _paths, _counters, _values, _revisions, _metadata, _contents, _lexical_rows, _tasks, _active,
+    _chain, _audit, _logged, _embeddings, _requests, _references, _settings,
 )  # fmt: skip

@@ -16,7 +16,6 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -25,17 +24,19 @@ import sqlite_utils
 
 from hybridmem import faults
 from hybridmem.errors import (
+    EncryptionError,
     HybridMemError,
     NotFound,
     StoreBusy,
     StoreClosed,
     StoreDamaged,
-    StoreFull,
     StoreTooNew,
 )
-from hybridmem.store import swap
-from hybridmem.store.directory import DATABASE_NAME, NOT_A_DATABASE, make_private, refuse_foreign
+from hybridmem.ports import KeyProvider
+from hybridmem.store import data_keys, swap, unlocking
+from hybridmem.store.directory import DATABASE_NAME, make_private, refuse_foreign
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migrations
+from hybridmem.store.translated import busy, closed, nested, translate, translated
 from hybridmem.store.waiting import begin_immediate
 
 
@@ -43,7 +44,7 @@ from hybridmem.store.waiting import begin_immediate
 class _Held:
     """The connection of a thread; ``lock`` is held while it is in use, ``transaction`` is the outermost one in it."""
 
-    conn: sqlite3.Connection
+    conn: unlocking.Connection
     thread: threading.Thread
     lock: threading.RLock
     transaction: Transaction | None = None
@@ -56,11 +57,24 @@ class Connections:
     :param durability: ``full`` survives power loss, ``process`` the death of the process (``synchronous=NORMAL``).
     :param busy_timeout: seconds to wait for another writer.
     :param create: False: raise NotFound if there is no store.
+    :param secure_delete: overwrite what is deleted with zeros.
+    :param keys: the master key of an encrypted store; None: there is none. :param encrypt: a new store is to be
+        encrypted, and one that is not is refused.
+    :raises EncryptionError: the master key is missing or another, or the store is not encrypted; nothing has changed.
     """
 
     def __init__(
-        self, directory: Path, *, durability: str = "full", busy_timeout: float = 5.0, create: bool = True
+        self,
+        directory: Path,
+        *,
+        durability: str = "full",
+        busy_timeout: float = 5.0,
+        create: bool = True,
+        secure_delete: bool = True,
+        keys: KeyProvider | None = None,
+        encrypt: bool = False,
     ) -> None:
+        self._secure_delete = secure_delete
         self.directory = directory
         self.database = directory / DATABASE_NAME
         self._durability = durability
@@ -73,6 +87,12 @@ class Connections:
         # RLock since that lets nobody but its owner release it, so that release() is safe to try at any moment.
         self._writer = threading.RLock()
         self._closed = False
+        self.keys = keys
+        self._encrypt = encrypt
+        #: The data keys; None: the store is not encrypted.
+        self.keyring: data_keys.Keyring | None = None
+        if encrypt and keys is None:
+            raise EncryptionError(f"{directory}: encryption.enabled needs a master key: {data_keys.GIVE}")
         if create:
             make_private(directory)
         elif not self.database.exists() and not swap.is_pending(directory):
@@ -147,7 +167,7 @@ class Connections:
             self._local.held = held  # last, so that close() knows every connection that can be used
         return held
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> unlocking.Connection:
         with translated(self.directory, self._busy_timeout):
             conn = sqlite3.connect(
                 self.database,
@@ -155,11 +175,14 @@ class Connections:
                 isolation_level=None,
                 check_same_thread=False,
                 cached_statements=256,
+                factory=unlocking.Connection,
             )
             try:
                 conn.execute("PRAGMA foreign_keys = ON")
-                conn.execute("PRAGMA secure_delete = ON")
+                conn.execute(f"PRAGMA secure_delete = {'ON' if self._secure_delete else 'OFF'}")
                 conn.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
+                if self.keyring is not None:
+                    unlocking.install(conn, self.keyring)
             except BaseException:
                 conn.close()
                 raise
@@ -183,16 +206,32 @@ class Connections:
             raise StoreTooNew(
                 f"{self.database}: has schema version {version}, this hybridmem knows {SCHEMA_VERSION}; upgrade it"
             )
+            data_keys.keyring(conn, self.keys, str(self.directory))  # before anything is changed
         if mode != "wal":  # new, or a backup
             self._use_wal(conn)
-        if version == SCHEMA_VERSION:
-            return
+        if version != SCHEMA_VERSION:
+            self._migrate(conn)
+        with translated(self.directory, self._busy_timeout):
+            self.keyring = data_keys.keyring(conn, self.keys, str(self.directory))
+            if self.keyring is not None:
+                unlocking.install(conn, self.keyring)
+            elif self._encrypt:
+                raise EncryptionError(
+                    f"{self.directory}: encryption.enabled is set, but this store is not encrypted; hybridmem encrypt "
+                    "makes it so. Nothing has changed"
+                )
+
+    def _migrate(self, conn: unlocking.Connection) -> None:
+        """To the current schema; a new store is marked as encrypted if it is to be."""
         # Inside one immediate transaction, so that two processes that open a new store at once do not both migrate.
         try:
             with self.write():
+                is_new = not conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
                 migrations.apply(sqlite_utils.Database(conn, execute_plugins=False))
                 conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 conn.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                if is_new and self._encrypt and self.keys is not None:
+                    data_keys.set_mark(conn, self.keys)
                 faults.point("migration.before_commit")
         except StoreBusy:
             # Others were busy writing, so that they have the store ready meanwhile: then nothing is left to do here.
@@ -214,7 +253,7 @@ class Connections:
                 time.sleep(0.01)
 
     def _busy(self) -> StoreBusy:
-        return _busy(self.directory, self._busy_timeout)
+        return busy(self.directory, self._busy_timeout)
 
 
 class Transaction:
@@ -264,7 +303,7 @@ class Transaction:
             held.transaction._end()
         if held.transaction is not None:
             if self._writing:
-                raise _nested(connections.directory)
+                raise nested(connections.directory)
             return held.conn
         self._held, self._caller, held.transaction = held, caller, self
         held.lock.acquire()
@@ -326,56 +365,12 @@ class Transaction:
         return frame is None
 
     def _translate(self, error: sqlite3.Error) -> HybridMemError:
-        return translate(error, self._connections.directory, self._connections._busy_timeout)
+        held = self._held or getattr(self._connections._local, "held", None)
+        unopened = None if held is None else unlocking.failure(held.conn)
+        return unopened or translate(error, self._connections.directory, self._connections._busy_timeout)
 
 
 def _release(lock: threading.RLock) -> None:
     """Gives a lock back if this thread has it."""
     with contextlib.suppress(RuntimeError):  # said to who does not have it
         lock.release()
-
-
-@contextlib.contextmanager
-def translated(directory: Path, busy_timeout: float) -> Iterator[None]:
-    """Turns SQLite's errors into ours."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise translate(error, directory, busy_timeout) from error
-
-
-def translate(error: sqlite3.Error, directory: Path, busy_timeout: float) -> HybridMemError:
-    """The error of our tree that says what an SQLite error means for the caller."""
-    text = str(error)
-    if "closed database" in text:  # close() in another thread, while this one was at work
-        return closed(directory)
-    if "locked" in text or "busy" in text:
-        return _busy(directory, busy_timeout)
-    if "full" in text or "readonly" in text or "disk I/O" in text or "unable to open" in text:
-        return StoreFull(
-            f"{directory}: cannot be written ({text}); nothing was stored. Free space or mend the permissions, "
-            "then try again"
-        )
-    if "not a database" in text:
-        return StoreDamaged(f"{directory / DATABASE_NAME}: {NOT_A_DATABASE}")
-    if "malformed" in text or "no such table" in text:
-        return StoreDamaged(f"{directory / DATABASE_NAME}: {text}")
-    return HybridMemError(f"{directory}: SQLite says: {text}")
-
-
-def _busy(directory: Path, busy_timeout: float) -> StoreBusy:
-    return StoreBusy(
-        f"{directory}: another writer held the store for more than {busy_timeout:g} s (store.busy_timeout_seconds); "
-        "nothing was written, try again"
-    )
-
-
-def _nested(directory: Path) -> StoreBusy:
-    return StoreBusy(
-        f"{directory}: this thread is in the middle of a transaction of this store, from which a signal handler or a "
-        "callback tried to write; nothing was written, try again after it"
-    )
-
-
-def closed(directory: Path) -> StoreClosed:
-    return StoreClosed(f"{directory}: this handle is closed; open the store again")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from hybridmem.speakers import speaker
-from hybridmem.store import lexical, models, outbox
+from hybridmem.store import lexical, models, outbox, sealing
 from hybridmem.store.rows import dump
 from hybridmem.text import terms
 
@@ -31,10 +31,10 @@ def derive(source: sqlite3.Connection, tx: sqlite3.Connection, ids: Iterable[int
         _index(tx, page)
         _embed(source, tx, page)
     for table in _BESIDE:
-        rows = source.execute(f"SELECT * FROM {table}").fetchall()
+        rows = source.execute(f"SELECT * FROM main.{table}").fetchall()
         if rows:
             marks = ", ".join("?" * len(rows[0]))
-            tx.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
+            tx.executemany(f"INSERT OR IGNORE INTO main.{table} VALUES ({marks})", rows)
 
 
 def _index(tx: sqlite3.Connection, ids: list[int]) -> None:
@@ -45,9 +45,9 @@ def _index(tx: sqlite3.Connection, ids: list[int]) -> None:
     ).fetchall()
     lengths = []
     for node_id, namespace, content, metadata in rows:
-        found = terms(content)
+        found, key = terms(content), sealing.writing(tx, namespace)
         lexical.index(tx, namespace, node_id, found)
-        lengths.append((len(found), speaker(content, json.loads(metadata)), node_id))
+        lengths.append((len(found), sealing.voice(key, speaker(content, json.loads(metadata))), node_id))
         outbox.queue(tx, namespace, node_id)
     tx.executemany("UPDATE node SET terms = ?, speaker = ? WHERE id = ?", lengths)
 

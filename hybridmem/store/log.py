@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hybridmem import faults
+from hybridmem.store import sealing
 from hybridmem.store.rows import dump, from_micros, subtree_range
 from hybridmem.types import Operation, State
 
@@ -17,12 +18,15 @@ START = "sha256:" + "0" * 64
 LOCAL = (
     "namespace", "add", "confirm", "update", "pin", "supersede", "feedback",
     "task.claim", "task.release", "task.start", "task.switch", "task.update", "task.finish", "task.import",
+    "share", "unshare",
 )  # fmt: skip
 #: Operations that change nothing of any node: who works on a task is no memory, and is not brought back.
 CLAIMS = frozenset({"task.claim", "task.release"})
+#: Operations about who may see what: they change nothing of any node, and are not brought back either.
+SHARING = frozenset({"share", "unshare", "group"})
 #: Operations that leave the version of their node as it is; every other raises it by one.
 KEEPS_VERSION = frozenset(
-    {"namespace", "add", "task.start", "task.switch", "task.import", "root", "use", "purge", *CLAIMS}
+    {"namespace", "add", "task.start", "task.switch", "task.import", "root", "use", "purge", *CLAIMS, *SHARING}
 )
 #: Operations that may move the active pointers of their agent, and say so under ``active``: who → [task, node].
 POINTING = frozenset({"add", "confirm", "task.start", "task.switch", "task.finish"})
@@ -41,12 +45,14 @@ GATHERING = ("merge", "unmerge", "consolidate", "unconsolidate", "use")
 #: Takes away for good what many forgotten nodes said: it sets nothing of their rows. The same words again, with nothing
 #: in them; and ``"blanked": {entry: hash of its payload now, …}``, the earlier entries that told of it.
 PURGE = "purge"
+#: Seals the words in earlier entries anew: likewise, with no node in it.
+RESEAL = "reseal"
 #: Operations whose payload says of each node what is set: ``"nodes": [[id, {what is set}], …]``.
-BY_NODE = (RESTORE, REPAIR, *GATHERING, PURGE)
+BY_NODE = (RESTORE, REPAIR, *GATHERING, PURGE, RESEAL)
 #: Operations that change more nodes than the one they name.
 MANY = (*STATE_CHANGES, *BY_NODE)
 #: Operations that are no activity of their nodes: a move is one of where it leads, and what supersedes is one itself.
-QUIET = frozenset({"move", "supersede", "task.switch", "task.import", "root", *MANY, *CLAIMS})
+QUIET = frozenset({"move", "supersede", "task.switch", "task.import", "root", *MANY, *CLAIMS, *SHARING})
 #: Entries that are read at a time when one looks back.
 PAGE = 100
 _COLUMNS = "sequence, kind, node_uid, agent, at, payload, hash"
@@ -58,7 +64,7 @@ def effects(kind: str, uid: str | None, payload: dict[str, Any]) -> list[tuple[s
         return [(one, {"state": after, "version": version}) for one, _, after, version in payload["states"]]
     if kind in BY_NODE:
         return [(one, values) for one, values in payload["nodes"]]
-    return [] if uid is None or kind in CLAIMS else [(uid, _IMPLIED.get(kind, {}) | payload)]
+    return [] if uid is None or kind in CLAIMS or kind in SHARING else [(uid, _IMPLIED.get(kind, {}) | payload)]
 
 
 def moment(at: int, payload: dict[str, Any]) -> int:
@@ -80,11 +86,11 @@ def append(
     """Adds one entry and returns its sequence number. Contents are referenced by revision, never copied in."""
     last, previous = head(tx, namespace)
     sequence = last + 1
-    body = dump(payload)
+    body = dump(sealing.payload(tx, namespace, sequence, payload))
     payload_hash = digest(body)
     entry_hash = chained(previous, sequence, kind, node_uid, agent, at, payload_hash)
     tx.execute(
-        """INSERT INTO operation (namespace_id, sequence, kind, node_uid, agent, at, payload, payload_hash, hash)
+        """INSERT INTO main.operation (namespace_id, sequence, kind, node_uid, agent, at, payload, payload_hash, hash)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (namespace, sequence, kind, node_uid, agent, at, body, payload_hash, entry_hash),
     )
@@ -157,7 +163,7 @@ def touched(tx: sqlite3.Connection, namespace: int, after: int, path: str) -> bo
     known = (*LOCAL, *STATE_CHANGES)
     row = tx.execute(
         f"""SELECT 1 FROM operation o LEFT JOIN node n ON n.namespace_id = o.namespace_id AND n.uid = o.node_uid
-        WHERE o.namespace_id = ? AND o.sequence > ? AND o.kind != '{PURGE}' AND (
+        WHERE o.namespace_id = ? AND o.sequence > ? AND o.kind NOT IN ('{PURGE}', '{RESEAL}') AND (
             n.id IS NULL OR o.kind NOT IN ({", ".join("?" * len(known))}) OR (n.path >= ? AND n.path < ?)
             OR (o.kind IN ({", ".join("?" * len(STATE_CHANGES))}) AND substr(?, 1, length(n.path)) = n.path)
         ) LIMIT 1""",
@@ -208,7 +214,7 @@ def forgotten_by(tx: sqlite3.Connection, namespace: int, uids: Iterable[str]) ->
     """For each of these forgotten nodes the number of the entry that last made it so; for one that was imported as
     forgotten, of the entry that made it. Looks back from the newest entry until all are found."""
     wanted, found, below = set(uids), dict[str, int](), head(tx, namespace)[0] + 1
-    kinds = [kind for kind in MANY if kind not in ("use", PURGE)]
+    kinds = [kind for kind in MANY if kind not in ("use", PURGE, RESEAL)]
     while wanted:
         rows = tx.execute(
             f"""SELECT sequence, kind, payload FROM operation WHERE namespace_id = ? AND sequence < ?
@@ -263,13 +269,13 @@ def broken_at(tx: sqlite3.Connection, namespace: int) -> int | None:
     """
     previous, expected = START, 1
     rows = tx.execute(
-        """SELECT sequence, kind, node_uid, agent, at, payload, payload_hash, hash FROM operation
+        """SELECT sequence, kind, node_uid, agent, at, payload, payload_hash, hash FROM main.operation
         WHERE namespace_id = ? ORDER BY sequence""",
         (namespace,),
     ).fetchall()
     blanked: dict[int, str] = {}
     for sequence, kind, _, _, _, payload, payload_hash, _ in rows:
-        if kind == PURGE and digest(payload) == payload_hash:  # that it is in its place is seen below
+        if kind in (PURGE, RESEAL) and digest(payload) == payload_hash:  # that it is in its place is seen below
             said = json.loads(payload)["blanked"]
             blanked |= {int(entry): now for entry, now in said.items() if int(entry) < sequence}
     for sequence, kind, node_uid, agent, at, payload, payload_hash, entry_hash in rows:

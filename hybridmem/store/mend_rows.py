@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hybridmem.store import checks, lexical, log, outbox, points, tree
+from hybridmem.store import checks, lexical, log, outbox, points, sealing, tree
 from hybridmem.store.checks import EARLIEST, LATEST, Fault, spoken
 from hybridmem.store.mender import REPLAYED, Mender, by_space, ids_of
-from hybridmem.store.rows import Key, content_key, dump
+from hybridmem.store.rows import Key, dump
 from hybridmem.text import terms
 from hybridmem.types import ROOT_TYPE, STATES, TASK_TYPE
 
@@ -61,11 +61,17 @@ def _clamp(mender: Mender, space: int, key: Key) -> None:
 def metadata(mender: Mender, faults: Sequence[Fault]) -> None:
     """What cannot be read is kept as text under the key ``damaged``."""
     for node_id in ids_of(faults):
-        rows = mender.tx.execute("SELECT id, metadata FROM revision WHERE node_id = ?", (node_id,)).fetchall()
-        for revision_id, text in rows:
-            if not _is_object(text):
+        rows = mender.tx.execute(
+            "SELECT id, version, content, metadata, key_id FROM revision WHERE node_id = ?", (node_id,)
+        ).fetchall()
+        key = sealing.writing_to(mender.tx, node_id)
+        for revision_id, version, content, text, key_id in rows:
+            # What is not sealed in an encrypted namespace was put there by somebody else: it must not become ours.
+            if not _is_object(text) and (key is None or key_id != 0):
+                sealed = sealing.revision(key, node_id, version, content, dump({"damaged": text}))
                 mender.tx.execute(
-                    "UPDATE revision SET metadata = ? WHERE id = ?", (dump({"damaged": text}), revision_id)
+                    "UPDATE main.revision SET content = ?, metadata = ?, key_id = ? WHERE id = ?",
+                    (*sealed, revision_id),
                 )
 
 
@@ -96,10 +102,10 @@ def revision(mender: Mender, faults: Sequence[Fault]) -> None:
 def derived(mender: Mender, faults: Sequence[Fault]) -> None:
     for node_id in ids_of(faults):
         type_, content, metadata = _content(mender, node_id)
-        length = 0 if type_ == ROOT_TYPE else len(terms(content))
+        length, key = 0 if type_ == ROOT_TYPE else len(terms(content)), sealing.writing_to(mender.tx, node_id)
         mender.tx.execute(
             "UPDATE node SET content_key = ?, terms = ?, speaker = ? WHERE id = ?",
-            (content_key(content), length, spoken(type_, content, metadata), node_id),
+            (sealing.content_key(key, content), length, sealing.voice(key, spoken(type_, content, metadata)), node_id),
         )
 
 

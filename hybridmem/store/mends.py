@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from hybridmem.store import checks, log, mend_rows, mend_tree
+from hybridmem.store import checks, log, mend_rows, mend_tree, unlocking
 from hybridmem.store.checks import Fault
 from hybridmem.store.mender import Mender
 
@@ -46,7 +46,7 @@ def mend(tx: sqlite3.Connection, only: int | None, agent: str, now: int) -> None
     mender = Mender(tx, agent, now)
     mended: dict[int, Counter[str]] = {}
     tried: set[Fault] = set()
-    while found := {fault for fault in checks.faults(tx, only) if fault.kind in KINDS} - tried:
+    while found := _found(tx, only) - tried:
         stage = next(one for one in STAGES if any(fault.kind in one for fault in found))
         for kind, how in stage.items():
             faults = [fault for fault in found if fault.kind == kind]
@@ -57,6 +57,11 @@ def mend(tx: sqlite3.Connection, only: int | None, agent: str, now: int) -> None
                         mended.setdefault(fault.namespace, Counter())[kind] += 1
     for space, counts in sorted(mended.items()):
         mender.record(space, log.REPAIR, None, {"nodes": [], "mended": dict(counts)})
+
+
+def _found(tx: sqlite3.Connection, only: int | None) -> set[Fault]:
+    with unlocking.leniently(tx):
+        return {fault for fault in checks.faults(tx, only) if fault.kind in KINDS}
 
 
 def _succeeds(tx: sqlite3.Connection, step: Callable[[], None]) -> bool:

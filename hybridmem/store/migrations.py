@@ -7,13 +7,15 @@ the store.
 
 from __future__ import annotations
 
+import secrets
+
 import sqlite_utils
 from sqlite_utils import Migrations
 
 #: ``PRAGMA application_id`` of a hybridmem store: "hmem" in ASCII.
 APPLICATION_ID = 0x686D656D
 #: ``PRAGMA user_version``: how many of the steps below a store has. A higher one was made by a later version.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 9
 
 migrations = Migrations("hybridmem")
 
@@ -50,6 +52,37 @@ def m004_places(db: sqlite_utils.Database) -> None:
 def m005_replaced(db: sqlite_utils.Database) -> None:
     """Which memory stands for another one now: what superseded it, what it was merged into, or its summary."""
     for statement in _REPLACED:
+        db.execute(statement)
+
+
+@migrations()
+def m006_audit(db: sqlite_utils.Database) -> None:
+    """Who did what. Every namespace has a note of its newest entry from its beginning, so that all of a trail cannot be
+    taken away unseen."""
+    for statement in _AUDIT:
+        db.execute(statement)
+    # Under which queries are hashed, see hybridmem.store.audit.
+    db.execute("INSERT INTO setting (key, value) VALUES ('audit.secret', ?)", [f'"{secrets.token_hex(32)}"'])
+
+
+@migrations()
+def m007_encryption(db: sqlite_utils.Database) -> None:
+    """The data keys of an encrypted store, and which of them has sealed a value; see hybridmem.store.sealing."""
+    for statement in _ENCRYPTION:
+        db.execute(statement)
+
+
+@migrations()
+def m008_grants(db: sqlite_utils.Database) -> None:
+    """Which subtrees are shared with whom, and the groups of a namespace."""
+    for statement in _GRANTS:
+        db.execute(statement)
+
+
+@migrations()
+def m009_erasure(db: sqlite_utils.Database) -> None:
+    """What has been erased, so that nothing brings it back, and the receipts of it."""
+    for statement in _ERASURE:
         db.execute(statement)
 
 
@@ -227,4 +260,96 @@ _NEXT_MODEL = (
 _REPLACED = (
     "ALTER TABLE node ADD COLUMN replaced_by TEXT NOT NULL DEFAULT ''",  # the uid of a node; '': none
     "CREATE INDEX node_replaced ON node (namespace_id, replaced_by) WHERE replaced_by != ''",
+)
+
+_AUDIT_START = "sha256:" + "0" * 64
+_AUDIT = (
+    """CREATE TABLE audit (
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        sequence INTEGER NOT NULL,             -- 1, 2, 3 … within the namespace
+        at INTEGER NOT NULL,
+        agent TEXT NOT NULL,
+        verb TEXT NOT NULL,                    -- the method that was called
+        node_uid TEXT,                         -- NULL: about no single node
+        outcome TEXT NOT NULL,                 -- 'ok' or the name of an error
+        detail TEXT NOT NULL,                  -- JSON; never what a memory says
+        hash TEXT NOT NULL,                    -- sha256:… over the previous hash and this entry
+        PRIMARY KEY (namespace_id, sequence)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE audit_head (
+        namespace_id INTEGER PRIMARY KEY REFERENCES namespace(id),
+        sequence INTEGER NOT NULL,             -- of the newest entry
+        hash TEXT NOT NULL,
+        anchor_sequence INTEGER NOT NULL,      -- of the last entry that retention has removed; 0: none
+        anchor_hash TEXT NOT NULL
+    ) STRICT""",
+    f"""CREATE TRIGGER namespace_audit AFTER INSERT ON namespace BEGIN
+        INSERT INTO audit_head VALUES (new.id, 0, '{_AUDIT_START}', 0, '{_AUDIT_START}');
+    END""",
+    f"INSERT INTO audit_head SELECT id, 0, '{_AUDIT_START}', 0, '{_AUDIT_START}' FROM namespace",
+)
+
+_ENCRYPTION = (
+    """CREATE TABLE data_key (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        wrapped BLOB,                          -- by the master key; NULL: from here on nothing is sealed
+        master TEXT NOT NULL,                  -- the id of the master key; '': none
+        made_at INTEGER NOT NULL,
+        retired_at INTEGER,                    -- NULL: what is written is sealed by this one
+        turns INTEGER NOT NULL DEFAULT 0 CHECK (turns IN (0, 1)) -- 1: the vectors of the namespace are turned by it
+    ) STRICT""",
+    "CREATE INDEX data_key_namespace ON data_key (namespace_id)",
+    *(
+        # 0: it is not sealed
+        f"ALTER TABLE {table} ADD COLUMN key_id INTEGER NOT NULL DEFAULT 0"
+        for table in ("revision", "task", "checkpoint")
+    ),
+)
+
+_GRANTS = (
+    """CREATE TABLE grants (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        uid TEXT NOT NULL UNIQUE,
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id) ON DELETE CASCADE, -- whose memories these are
+        node_id INTEGER NOT NULL REFERENCES node(id) ON DELETE CASCADE,           -- the top of the shared subtree
+        principal TEXT NOT NULL,               -- JSON, see hybridmem.store.grants
+        rights TEXT NOT NULL CHECK (rights IN ('read', 'write', 'admin')),
+        expires_at INTEGER,                    -- NULL: until it is revoked, which takes the row away
+        created_at INTEGER NOT NULL,
+        agent TEXT NOT NULL,                   -- who gave it
+        sequence INTEGER NOT NULL,             -- by which entry of the log
+        via INTEGER REFERENCES grants(id) ON DELETE CASCADE -- by virtue of which other grant; NULL: by the owner
+    ) STRICT""",
+    "CREATE INDEX grants_principal ON grants (principal, namespace_id)",
+    "CREATE INDEX grants_node ON grants (node_id)",
+    "CREATE INDEX grants_namespace ON grants (namespace_id)",
+    "CREATE INDEX grants_via ON grants (via) WHERE via IS NOT NULL",
+    """CREATE TABLE grant_member (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id) ON DELETE CASCADE,
+        team TEXT NOT NULL,                    -- ["group", name], as in grants.principal
+        principal TEXT NOT NULL,
+        UNIQUE (namespace_id, team, principal)
+    ) STRICT""",
+    "CREATE INDEX grant_member_principal ON grant_member (principal)",
+)
+
+_ERASURE = (
+    """CREATE TABLE tombstone (
+        namespace_id INTEGER NOT NULL REFERENCES namespace(id),
+        uid_hash TEXT NOT NULL,                -- of the public id, see hybridmem.store.tombstones
+        at INTEGER NOT NULL,
+        reason TEXT NOT NULL,                  -- 'erased'
+        PRIMARY KEY (namespace_id, uid_hash)
+    ) STRICT""",
+    "CREATE INDEX tombstone_hash ON tombstone (uid_hash)",
+    """CREATE TABLE erasure (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace_id INTEGER REFERENCES namespace(id), -- NULL: of a user, across namespaces
+        at INTEGER NOT NULL,
+        complete INTEGER NOT NULL CHECK (complete IN (0, 1)), -- 0: files may still hold what was erased
+        receipt TEXT NOT NULL                  -- JSON, without contents
+    ) STRICT""",
+    "CREATE INDEX erasure_left ON erasure (id) WHERE complete = 0",
 )

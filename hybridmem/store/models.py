@@ -13,12 +13,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from hybridmem.ports import Vectors
 from hybridmem.store import outbox, points
 from hybridmem.store.outbox import Pending
-from hybridmem.store.rows import dump
+from hybridmem.store.rows import PURGED_KEY, dump
 
 #: Store settings: the model of the store (none before the first embedding), and the one that it is to have.
 CURRENT, NEXT = "embedding", "embedding_next"
@@ -111,7 +109,9 @@ def unembedded(tx: sqlite3.Connection, limit: int, *, after: int) -> list[Pendin
 
 def save(tx: sqlite3.Connection, item: Pending, vectors: Vectors) -> None:
     """Keeps the new vectors (p, d) of a content, unless it has changed since it was read."""
-    revision = tx.execute("SELECT revision_id FROM node WHERE id = ?", (item.node_id,)).fetchone()
+    revision = tx.execute(
+        "SELECT revision_id FROM node WHERE id = ? AND content_key != ?", (item.node_id, PURGED_KEY)
+    ).fetchone()
     if revision is None or revision[0] != item.revision:
         return
     tx.execute("DELETE FROM embedding_next WHERE node_id = ?", (item.node_id,))
@@ -119,7 +119,7 @@ def save(tx: sqlite3.Connection, item: Pending, vectors: Vectors) -> None:
         "INSERT INTO embedding_next (node_id, piece, revision_id, vector) VALUES (?, ?, ?, ?)",
         [
             (item.node_id, piece, item.revision, row.tobytes())
-            for piece, row in enumerate(np.ascontiguousarray(vectors, dtype="<f4"))
+            for piece, row in enumerate(outbox.rows_of(tx, item.namespace, vectors))
         ],
     )
 

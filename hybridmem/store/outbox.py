@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridmem.ports import Vectors
-from hybridmem.store.rows import dump, subtree_range
+from hybridmem.store import sealing
+from hybridmem.store.rows import PURGED_KEY, dump, subtree_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,10 @@ def retry(tx: sqlite3.Connection) -> None:
 
 def save(tx: sqlite3.Connection, item: Pending, vectors: Vectors) -> None:
     """Keeps an embedding, one row of ``vectors`` (p, d) per piece, unless the content has changed since it was read."""
-    current = tx.execute("SELECT revision_id FROM node WHERE id = ?", (item.node_id,)).fetchone()
+    # Purged or erased since: the revision is the same, and says nothing any more.
+    current = tx.execute(
+        "SELECT revision_id FROM node WHERE id = ? AND content_key != ?", (item.node_id, PURGED_KEY)
+    ).fetchone()
     if current is None or current[0] != item.revision:
         return
     tx.execute("DELETE FROM embedding WHERE node_id = ?", (item.node_id,))
@@ -83,9 +87,14 @@ def save(tx: sqlite3.Connection, item: Pending, vectors: Vectors) -> None:
         "INSERT INTO embedding (namespace_id, node_id, piece, revision_id, vector) VALUES (?, ?, ?, ?, ?)",
         [
             (item.namespace, item.node_id, piece, item.revision, row.tobytes())
-            for piece, row in enumerate(np.ascontiguousarray(vectors, dtype="<f4"))
+            for piece, row in enumerate(rows_of(tx, item.namespace, vectors))
         ],
     )
+
+
+def rows_of(tx: sqlite3.Connection, namespace: int, vectors: Vectors) -> Vectors:
+    """Vectors (p, d) as they are kept."""
+    return np.ascontiguousarray(sealing.turned(tx, namespace, vectors), dtype="<f4")
 
 
 def drop_embedding(tx: sqlite3.Connection, node_id: int) -> None:
@@ -108,9 +117,10 @@ def done(tx: sqlite3.Connection, entries: Iterable[int]) -> None:
     tx.executemany("DELETE FROM outbox WHERE id = ?", [(entry,) for entry in entries])
 
 
-def failed(tx: sqlite3.Connection, entry: int, reason: str) -> None:
+def failed(tx: sqlite3.Connection, item: Pending, reason: str) -> None:
     """Leaves an entry where it is with the reason; it is tried again at the next flush()."""
-    tx.execute("UPDATE outbox SET attempts = attempts + 1, reason = ? WHERE id = ?", (reason, entry))
+    told = sealing.reason(tx, item.node_id, reason)
+    tx.execute("UPDATE outbox SET attempts = attempts + 1, reason = ? WHERE id = ?", (told, item.entry))
 
 
 def waiting(tx: sqlite3.Connection, namespace: int | None = None) -> int:
@@ -141,11 +151,12 @@ def drop_unneeded(tx: sqlite3.Connection) -> None:
 
 def stuck(tx: sqlite3.Connection, namespace: int) -> list[tuple[str, str]]:
     """(public id, reason) of what failed."""
-    return tx.execute(
-        """SELECT n.uid, o.reason FROM outbox o JOIN node n ON n.id = o.node_id
+    rows = tx.execute(
+        """SELECT n.uid, n.id, o.reason FROM outbox o JOIN node n ON n.id = o.node_id
         WHERE o.namespace_id = ? AND o.reason IS NOT NULL ORDER BY o.id""",
         (namespace,),
     ).fetchall()
+    return [(uid, sealing.opened_reason(tx, node_id, reason)) for uid, node_id, reason in rows]
 
 
 def requeue_all(tx: sqlite3.Connection) -> None:
@@ -170,7 +181,7 @@ def failed_content(tx: sqlite3.Connection, node_id: int, revision: int, reason: 
     tx.execute(
         """UPDATE outbox SET attempts = attempts + 1, reason = ? WHERE node_id = ?
         AND node_id IN (SELECT id FROM node WHERE id = ? AND revision_id = ?)""",
-        (reason, node_id, node_id, revision),
+        (sealing.reason(tx, node_id, reason), node_id, node_id, revision),
     )
 
 
@@ -272,3 +283,14 @@ def embedded(tx: sqlite3.Connection, namespace: int) -> int:
     """How many nodes have an embedding."""
     row = tx.execute("SELECT count(*) FROM embedding WHERE namespace_id = ? AND piece = 0", (namespace,)).fetchone()
     return int(row[0])
+
+
+def last(tx: sqlite3.Connection) -> int:
+    """The newest entry; 0 if there is none."""
+    return int(tx.execute("SELECT coalesce(max(id), 0) FROM outbox").fetchone()[0])
+
+
+def waits_up_to(tx: sqlite3.Connection, entry: int) -> bool:
+    """Whether any entry up to this one has not been done yet, those that failed not counted."""
+    row = tx.execute("SELECT 1 FROM outbox WHERE id <= ? AND reason IS NULL LIMIT 1", (entry,)).fetchone()
+    return row is not None

@@ -7,7 +7,7 @@ import sqlite3
 from typing import Any, Literal
 
 from hybridmem import faults
-from hybridmem.store import log
+from hybridmem.store import log, sealing
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, Key, dump, from_micros, subtree_range, to_node
 from hybridmem.types import Checkpoint, Namespace, Node
 
@@ -64,13 +64,22 @@ def namespace_id(tx: sqlite3.Connection, namespace: Namespace) -> int | None:
 def make_namespace(tx: sqlite3.Connection, namespace: Namespace, at: int) -> int:
     cursor = tx.execute("INSERT INTO namespace (key, created_at) VALUES (?, ?)", (dump(list(namespace)), at))
     assert cursor.lastrowid is not None
+    sealing.make_key(tx, cursor.lastrowid, at)
     return cursor.lastrowid
 
 
 def namespaces(tx: sqlite3.Connection) -> dict[int, Namespace]:
     return {
-        row[0]: tuple(json.loads(row[1])) for row in tx.execute("SELECT id, key FROM namespace ORDER BY id").fetchall()
+        row[0]: tuple(json.loads(row[1]))
+        # the key of an erased one is no array, see hybridmem.store.tombstones
+        for row in tx.execute("SELECT id, key FROM namespace WHERE substr(key, 1, 1) = '[' ORDER BY id").fetchall()
     }
+
+
+def is_there(tx: sqlite3.Connection, namespace: int) -> bool:
+    """Whether a namespace has not been erased."""
+    row = tx.execute("SELECT 1 FROM namespace WHERE id = ? AND substr(key, 1, 1) = '['", (namespace,)).fetchone()
+    return row is not None
 
 
 # Tasks and active pointers
@@ -79,9 +88,11 @@ def namespaces(tx: sqlite3.Connection) -> dict[int, Namespace]:
 def set_task(
     tx: sqlite3.Connection, key: Key, *, status: str, next_step: str | None, started_at: int, finished_at: int | None
 ) -> None:
+    step, key_id = sealing.text(sealing.writing_to(tx, key.id), next_step, key.id, "next_step")
     tx.execute(
-        "INSERT OR REPLACE INTO task (node_id, status, next_step, started_at, finished_at) VALUES (?, ?, ?, ?, ?)",
-        (key.id, status, next_step, started_at, finished_at),
+        """INSERT OR REPLACE INTO main.task (node_id, status, next_step, started_at, finished_at, key_id)
+        VALUES (?, ?, ?, ?, ?, ?)""",
+        (key.id, status, step, started_at, finished_at, key_id),
     )
 
 
@@ -199,8 +210,11 @@ def tasks(tx: sqlite3.Connection, namespace: int) -> dict[int, dict[str, Any]]:
 
 def change_task(tx: sqlite3.Connection, node_id: int, values: dict[str, Any]) -> None:
     """Sets columns of a task."""
+    if "next_step" in values:
+        step, key_id = sealing.text(sealing.writing_to(tx, node_id), values["next_step"], node_id, "next_step")
+        values = {**values, "next_step": step, "key_id": key_id}
     assignments = ", ".join(f"{name} = ?" for name in values)
-    tx.execute(f"UPDATE task SET {assignments} WHERE node_id = ?", (*values.values(), node_id))
+    tx.execute(f"UPDATE main.task SET {assignments} WHERE node_id = ?", (*values.values(), node_id))
 
 
 # Checkpoints
@@ -211,9 +225,13 @@ def add_checkpoint(tx: sqlite3.Connection, namespace: int, **columns: Any) -> in
     row = tx.execute(
         "SELECT coalesce(max(number), 0) + 1 FROM checkpoint WHERE namespace_id = ?", (namespace,)
     ).fetchone()
+    label, key_id = sealing.text(sealing.writing(tx, namespace), columns.get("label"), row[0], "label")
+    columns = {**columns, "label": label, "key_id": key_id}
     names = ["namespace_id", "number", *columns]
     marks = ", ".join("?" * len(names))
-    tx.execute(f"INSERT INTO checkpoint ({', '.join(names)}) VALUES ({marks})", (namespace, row[0], *columns.values()))
+    tx.execute(
+        f"INSERT INTO main.checkpoint ({', '.join(names)}) VALUES ({marks})", (namespace, row[0], *columns.values())
+    )
     faults.point("checkpoint.after_row")
     return int(row[0])
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hybridmem import faults
-from hybridmem.store import log
+from hybridmem.store import log, sealed_words
 from hybridmem.store.rows import PURGED_KEY, dump
 
 #: Operations whose payload may hold words of a user, and under which names: the next step of a task, also the last one
 #: before it was finished, and the note of a feedback.
 _TELLING = ("task.start", "task.update", "task.finish", "task.import", "feedback", log.RESTORE, log.REPAIR)
-_WORDS = ("next_step", "last_step", "note")
+_WORDS = sealed_words.WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +131,21 @@ def blank_revisions(tx: sqlite3.Connection, ids: Collection[int]) -> None:
     """The contents and metadata of every revision of these nodes, and the next step of those that are tasks."""
     marked = dump(sorted(ids))
     tx.execute(
-        """UPDATE revision SET content = '', structured = 0, metadata = '{}'
+        """UPDATE main.revision SET content = '', structured = 0, metadata = '{}', key_id = 0
         WHERE node_id IN (SELECT value FROM json_each(?))""",
         (marked,),
     )
-    tx.execute("UPDATE task SET next_step = NULL WHERE node_id IN (SELECT value FROM json_each(?))", (marked,))
+    tx.execute("UPDATE main.task SET next_step = NULL WHERE node_id IN (SELECT value FROM json_each(?))", (marked,))
 
 
 def copy_entries(source: sqlite3.Connection, tx: sqlite3.Connection, namespace: int, sequences: Sequence[int]) -> None:
     """Gives entries of another copy of the same log the payloads that they have in ``source``, where they are blank."""
     rows = source.execute(
-        """SELECT payload, namespace_id, sequence FROM operation
+        """SELECT payload, namespace_id, sequence FROM main.operation
         WHERE namespace_id = ? AND sequence IN (SELECT value FROM json_each(?))""",
         (namespace, dump(list(sequences))),
     ).fetchall()
-    tx.executemany("UPDATE operation SET payload = ? WHERE namespace_id = ? AND sequence = ?", rows)
+    tx.executemany("UPDATE main.operation SET payload = ? WHERE namespace_id = ? AND sequence = ?", rows)
 
 
 def _tells(values: Mapping[str, Any]) -> bool:
@@ -156,7 +156,8 @@ def _blank_entry(tx: sqlite3.Connection, namespace: int, sequence: int, uids: Co
     """Takes the words about these memories out of a payload, and nothing else of it. Its hash stays as it was, since
     the chain is made of it; returns the hash of what the payload is now."""
     kind, uid, text = tx.execute(
-        "SELECT kind, node_uid, payload FROM operation WHERE namespace_id = ? AND sequence = ?", (namespace, sequence)
+        "SELECT kind, node_uid, payload FROM main.operation WHERE namespace_id = ? AND sequence = ?",
+        (namespace, sequence),
     ).fetchone()
     payload = json.loads(text)
     if kind in log.BY_NODE:
@@ -164,7 +165,9 @@ def _blank_entry(tx: sqlite3.Connection, namespace: int, sequence: int, uids: Co
     elif uid in uids:
         payload = _silenced(payload)
     body = dump(payload)
-    tx.execute("UPDATE operation SET payload = ? WHERE namespace_id = ? AND sequence = ?", (body, namespace, sequence))
+    tx.execute(
+        "UPDATE main.operation SET payload = ? WHERE namespace_id = ? AND sequence = ?", (body, namespace, sequence)
+    )
     return log.digest(body)
 
 

@@ -6,6 +6,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from hybridmem.config import EncryptionConfig
+from hybridmem.keys import provider
+from hybridmem.ports import KeyProvider
 from hybridmem.store import digest
 from hybridmem.store.connect import Connections
 from hybridmem.store.derive import derive
@@ -33,7 +36,9 @@ class Rebuilt:
         return self.live == self.replayed
 
 
-def rebuild(source: Path, backup: Path | None, target: Path, *, searchable: bool = False) -> Rebuilt:
+def rebuild(
+    source: Path, backup: Path | None, target: Path, *, searchable: bool = False, keys: KeyProvider | None = None
+) -> Rebuilt:
     """Makes a store from a backup of another one and that one's log.
 
     :param source: the directory of the store whose log is replayed, all of its namespaces; it is only read.
@@ -41,14 +46,16 @@ def rebuild(source: Path, backup: Path | None, target: Path, *, searchable: bool
     :param target: a directory for the new store; made if it is not there.
     :param searchable: also bring the lexical index, the embeddings that are still right, and the outbox in order, so
         that the new store can take the place of the old one. Comparing needs none of that.
+    :param keys: the master key of an encrypted store; None: the one in HYBRIDMEM_KEY, if there is one.
     :raises StoreDamaged: the backup is not an earlier state of this store.
     """
     target.mkdir(parents=True, exist_ok=True)
     if backup is not None:
         shutil.copyfile(backup, target / DATABASE_NAME)
-    old = Connections(source, create=False)
+    master = provider(EncryptionConfig(), keys)
+    old = Connections(source, create=False, keys=master)
     try:
-        new = Connections(target, durability="process")
+        new = Connections(target, durability="process", keys=master)
         try:
             with old.read() as live:
                 with new.write() as tx:

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hybridmem.errors import StoreDamaged
-from hybridmem.store import branches, log, points, purged
+from hybridmem.store import branches, log, points, purged, sealing
 from hybridmem.store.activity import settle
 from hybridmem.store.paths import ids_on_paths, path_below
-from hybridmem.store.rows import content_key, dump
+from hybridmem.store.rows import dump
+from hybridmem.store.unsaid import Unsaid
 from hybridmem.types import ROOT_TYPE
 
 #: Operations that are applied at a time.
@@ -60,11 +61,14 @@ def replay(source: sqlite3.Connection, tx: sqlite3.Connection, *, only: int | No
     """
     _must_be_earlier(source, tx)
     tx.execute("PRAGMA defer_foreign_keys = ON")  # a node may have moved below one that was added after it
+    sealing.adopt(source, tx, only=only)
     row = tx.execute("SELECT coalesce(max(id), 0) FROM operation").fetchone()
-    last, count, changed, unsaid = int(row[0]), 0, set[int](), _Unsaid(points.namespaces(source))
+    last, count, changed, unsaid = int(row[0]), 0, set[int](), Unsaid(points.namespaces(source))
     while entries := _entries(source, last, only):
         changed |= _Chunk(source, tx, unsaid).apply(entries)
-        tx.executemany(f"INSERT INTO operation ({_OPERATION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", entries)
+        tx.executemany(
+            f"INSERT INTO main.operation ({_OPERATION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", entries
+        )
         last, count = entries[-1][0], count + len(entries)
     return Replayed(count, unsaid.problems(), frozenset(changed))
 
@@ -101,7 +105,7 @@ class _Node:
 class _Chunk:
     """Some operations, applied in memory and then written."""
 
-    def __init__(self, source: sqlite3.Connection, tx: sqlite3.Connection, unsaid: _Unsaid) -> None:
+    def __init__(self, source: sqlite3.Connection, tx: sqlite3.Connection, unsaid: Unsaid) -> None:
         self._source = source
         self._tx = tx
         self._unsaid = unsaid
@@ -120,7 +124,9 @@ class _Chunk:
 
     def apply(self, entries: Sequence[tuple[Any, ...]]) -> set[int]:
         """Applies them; returns the nodes that are new or revised."""
-        read = [(*entry[1:7], json.loads(entry[7])) for entry in entries]
+        read = [
+            (*entry[1:7], json.loads(sealing.opened_payload(self._source, entry[7], entry[2]))) for entry in entries
+        ]
         self._load(read)
         for entry in read:
             self._apply(*entry)
@@ -185,7 +191,7 @@ class _Chunk:
             elif kind not in log.QUIET:
                 self._touch(node.id, log.moment(at, payload))
 
-        if kind == log.PURGE:
+        if kind in (log.PURGE, log.RESEAL):
             self._blanked.setdefault(namespace, []).extend(int(entry) for entry in payload["blanked"])
 
     def _purge(self, node: _Node) -> None:
@@ -281,8 +287,8 @@ class _Chunk:
             [(contents[node.revision_id], node.id) for node in changed if node.is_revised and not node.is_new],
         )
         self._tx.executemany(
-            f"INSERT OR REPLACE INTO task (node_id, {', '.join(_TASK)}) VALUES (?, ?, ?, ?, ?)",
-            [(node.id, *(node.task.get(name) for name in _TASK)) for node in changed if node.task],
+            f"INSERT OR REPLACE INTO main.task (node_id, {', '.join(_TASK)}, key_id) VALUES (?, ?, ?, ?, ?, ?)",
+            [self._task(node) for node in changed if node.task],
         )
         branches.rehang(self._tx, [node.id for node in changed if node.is_moved])
         for namespace in {node.namespace_id for node in changed if node.is_new}:
@@ -297,6 +303,12 @@ class _Chunk:
         purged.blank_revisions(self._tx, self._purged)
         for namespace, sequences in self._blanked.items():
             purged.copy_entries(self._source, self._tx, namespace, sequences)
+
+    def _task(self, node: _Node) -> tuple[Any, ...]:
+        key = sealing.writing(self._tx, node.namespace_id)
+        step, key_id = sealing.text(key, node.task.get("next_step"), node.id, "next_step")
+        values = {**node.task, "next_step": step}
+        return (node.id, *(values.get(name) for name in _TASK), key_id)
 
     def _place(self) -> None:
         """The paths of new nodes, from above; what has moved is placed by branches.rehang()."""
@@ -319,66 +331,28 @@ class _Chunk:
             WHERE id IN (SELECT value FROM json_each(?))""",
             (wanted,),
         ).fetchall()
+        contents: dict[int, str] = {}
+        copies = []
+        for revision, version, content, structured, metadata in rows:
+            node_id = self._revisions[revision]
+            key = sealing.writing(self._tx, self._by_id[node_id].namespace_id)
+            said, more, key_id = sealing.revision(key, node_id, version, content, metadata)
+            copies.append((revision, node_id, version, said, structured, more, key_id))
+            contents[revision] = sealing.content_key(key, content)
         self._tx.executemany(
-            """INSERT OR IGNORE INTO revision (id, node_id, version, content, structured, metadata)
-            VALUES (?, ?, ?, ?, ?, ?)""",
-            [(row[0], self._revisions[row[0]], *row[1:]) for row in rows],
+            """INSERT OR IGNORE INTO main.revision (id, node_id, version, content, structured, metadata, key_id)
+            VALUES (?, ?, ?, ?, ?, ?, ?)""",
+            copies,
         )
         for gone in sorted(self._revisions.keys() - {row[0] for row in rows}):
             node = self._by_id[self._revisions[gone]]
             self._unsaid.add(node.namespace_id, f"the content of {node.uid} (revision {gone}) is not there any more")
-        return {row[0]: content_key(row[2]) for row in rows}
-
-
-class _Unsaid:
-    """Collects what a log cannot say: the entries of earlier versions said less."""
-
-    def __init__(self, namespaces: dict[int, tuple[str, ...]]) -> None:
-        self._names = {number: "/".join(names) for number, names in namespaces.items()}
-        self._problems: dict[int, list[str]] = {}
-        self._imported: dict[int, int] = {}
-        #: The last entry of an earlier version.
-        self._older: dict[int, int] = {}
-        #: Who may stand elsewhere than the log says → since which entry.
-        self._lost: dict[tuple[int, str], int] = {}
-
-    def add(self, namespace: int, problem: str) -> None:
-        self._problems.setdefault(namespace, []).append(f"{self._names.get(namespace, namespace)}: {problem}")
-
-    def note(self, namespace: int, sequence: int, kind: str, agent: str, payload: dict[str, Any]) -> None:
-        for who in payload.get("active", {}):
-            self._lost.pop((namespace, who), None)
-        if "version" not in payload and kind in log.POINTING:
-            self._lost.setdefault((namespace, agent), sequence)
-            self._older[namespace] = sequence
-        if "version" not in payload and kind == "add" and "uses" in payload:
-            self._imported[namespace] = self._imported.get(namespace, 0) + 1
-        if kind == "import" and "active" not in payload:
-            self.add(
-                namespace,
-                f"operation {sequence} (import) was logged by an earlier version, which noted neither the versions, "
-                f"times and agents of the {self._imported.pop(namespace, 0)} nodes, nor the active pointers that came "
-                "along",
-            )
-
-    def problems(self) -> dict[int, tuple[str, ...]]:
-        for (namespace, agent), sequence in self._lost.items():
-            self.add(
-                namespace,
-                f"where the agent {agent!r} stands is not known: operation {sequence} was logged by an earlier version",
-            )
-        for namespace, sequence in self._older.items():
-            self.add(
-                namespace,
-                f"operations up to {sequence} were logged by an earlier version, in which the times of nodes could be "
-                "other ones than that of the operation, by microseconds",
-            )
-        return {namespace: tuple(told) for namespace, told in self._problems.items()}
+        return contents
 
 
 def _entries(source: sqlite3.Connection, after: int, only: int | None) -> list[tuple[Any, ...]]:
     return source.execute(
-        f"""SELECT {_OPERATION_COLUMNS} FROM operation WHERE id > ? AND (? IS NULL OR namespace_id = ?)
+        f"""SELECT {_OPERATION_COLUMNS} FROM main.operation WHERE id > ? AND (? IS NULL OR namespace_id = ?)
         ORDER BY id LIMIT {CHUNK}""",
         (after, only, only),
     ).fetchall()

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hybridmem.speakers import speaker
-from hybridmem.store import branches, lexical, outbox, points, rewind, tree
+from hybridmem.store import branches, lexical, outbox, points, rewind, sealing, tree
 from hybridmem.store.past import Past, Row
-from hybridmem.store.rows import content_key, dump
+from hybridmem.store.rows import dump
 from hybridmem.text import terms
 from hybridmem.types import State
 
@@ -116,7 +116,8 @@ def _revised(tx: sqlite3.Connection, namespace: int, one: Difference) -> dict[st
         return {}
     revision = one.values["revision"][1]
     (content_now, _, _), (content, _, metadata) = one.revisions
-    columns = {"revision_id": revision, "content_key": content_key(content)}
+    key = sealing.writing(tx, namespace)
+    columns = {"revision_id": revision, "content_key": sealing.content_key(key, content)}
     if one.row.parent_id is None:  # the root is not searched
         return columns
     if content == content_now:
@@ -125,4 +126,7 @@ def _revised(tx: sqlite3.Connection, namespace: int, one: Difference) -> dict[st
         lexical.index(tx, namespace, one.row.id, terms(content))
         outbox.drop_embedding(tx, one.row.id)
         outbox.queue(tx, namespace, one.row.id)
-    return columns | {"terms": len(terms(content)), "speaker": speaker(content, json.loads(metadata))}
+    return columns | {
+        "terms": len(terms(content)),
+        "speaker": sealing.voice(key, speaker(content, json.loads(metadata))),
+    }

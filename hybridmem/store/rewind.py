@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hybridmem.speakers import speaker
-from hybridmem.store import log, points, purged, tree
+from hybridmem.store import log, points, purged, sealing, tree
 from hybridmem.store.activity import last_active
 from hybridmem.store.past import EXTRA_COLUMNS, Past, Row
 from hybridmem.store.paths import ids_on_paths
@@ -72,7 +72,10 @@ def present(tx: sqlite3.Connection, namespace: int) -> dict[str, Row]:
     found = tx.execute(
         f"SELECT {tree.SCAN_COLUMNS}, {EXTRA_COLUMNS} FROM node WHERE namespace_id = ?", (namespace,)
     ).fetchall()
-    return {row.uid: row for row in (Row(*values) for values in found)}
+    rows = [Row(*values) for values in found]
+    for row, name in zip(rows, sealing.voices(tx, [row.speaker for row in rows]), strict=True):
+        row.speaker = name
+    return {row.uid: row for row in rows}
 
 
 def _entries(tx: sqlite3.Connection, condition: str, *values: Any) -> list[_Entry]:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import secrets
 import sqlite3
+import threading
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -35,6 +36,32 @@ class Key:
     type: str
     version: int
     state: State = "live"
+
+
+class Part(int):
+    """The number of a namespace of which only some branches may be addressed: whatever looks a node up by its public id
+    in it finds no other. Which ones is set anew in every transaction, for the thread that is in it; none before."""
+
+    def __new__(cls, namespace: int) -> Part:
+        part = super().__new__(cls, namespace)
+        part._local = threading.local()
+        return part
+
+    _local: threading.local
+
+    @property
+    def branches(self) -> tuple[tuple[str, bool], ...]:
+        """The paths of their tops, each with whether what is not live is there as well."""
+        found: tuple[tuple[str, bool], ...] = getattr(self._local, "branches", ())
+        return found
+
+    @branches.setter
+    def branches(self, value: tuple[tuple[str, bool], ...]) -> None:
+        self._local.branches = value
+
+    def reaches(self, path: str, state: str = "live") -> bool:
+        """Whether a node lies in one of the branches, and is there for whoever looks."""
+        return any(path.startswith(top) and (state == "live" or whole) for top, whole in self.branches)
 
 
 def new_uid() -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from hybridmem.ports import KeyProvider
+from hybridmem.store import data_keys, unlocking
 from hybridmem.store.directory import DATABASE_NAME
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION
 
@@ -16,7 +18,7 @@ from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION
 MOST_LINES = 20
 
 
-def take(directory: Path) -> sqlite3.Connection:
+def take(directory: Path) -> unlocking.Connection:
     """A connection in one state of the database; close it soon, since the WAL grows meanwhile.
 
     :raises sqlite3.Error: the file is missing, is no database, or cannot be read.
@@ -31,15 +33,27 @@ def take(directory: Path) -> sqlite3.Connection:
         return _begin(f"{uri}?mode=ro&immutable=1")
 
 
-def _begin(uri: str) -> sqlite3.Connection:
-    conn = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+def _begin(uri: str) -> unlocking.Connection:
+    conn = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, factory=unlocking.Connection)
     try:
+        conn.execute("PRAGMA temp_store = MEMORY")
         conn.execute("BEGIN")
         conn.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now is the state fixed
     except BaseException:
         conn.close()
         raise
     return conn
+
+
+def unlock(conn: unlocking.Connection, keys: KeyProvider | None, directory: Path) -> None:
+    """Lets it be read, if it is encrypted; a value that does not open is NULL then.
+
+    :raises EncryptionError: it is encrypted, and this is not its master key.
+    """
+    keyring = data_keys.keyring(conn, keys, str(directory))
+    if keyring is not None:
+        unlocking.install(conn, keyring)
+        conn.lenient = True
 
 
 def header(tx: sqlite3.Connection) -> tuple[str | None, int]:

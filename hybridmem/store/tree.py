@@ -13,10 +13,13 @@ from typing import Any
 
 from hybridmem import faults
 from hybridmem.errors import Conflict, InvalidInput, NotFound, StoreDamaged, shown
+from hybridmem.store import sealing
 from hybridmem.store.paths import path_below, path_end, path_ids
-from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, PURGED_KEY, Key, content_key, dump, subtree_range, to_node
+from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, PURGED_KEY, Key, Part, dump, subtree_range, to_node
+from hybridmem.store.unlocking import ring
 from hybridmem.types import Node, State
 
+_SPEAKER = 11  # where it stands in SCAN_COLUMNS
 _KEY_COLUMNS = "id, uid, parent_id, path, depth, type, version, state"
 
 # Writing
@@ -45,29 +48,23 @@ def insert(
     replaced_by: str = "",
 ) -> tuple[Key, int]:
     """Adds a node below ``parent`` (None: the root) with its first revision; returns its key and the revision's id.
-
-    ``at`` is now, ``created_at`` when it happened (default: now).
-    """
+    ``at`` is now, ``created_at`` when it happened (default: now)."""
     created_at = at if created_at is None else created_at
     # Inside an immediate transaction nobody else can take the next id, and the path needs it before the insert.
     row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'node'").fetchone()
     node_id = (row[0] if row else 0) + 1
-    revision = tx.execute(
-        "INSERT INTO revision (node_id, version, content, structured, metadata) VALUES (?, 1, ?, ?, ?)",
-        (node_id, content, structured, dump(metadata)),
-    ).lastrowid
-    assert revision is not None
+    data_key = sealing.writing(tx, namespace)
+    revision = sealing.add_revision(tx, data_key, node_id, 1, content, structured, dump(metadata))
     path = path_below(parent.path if parent else "/", node_id)
     depth = parent.depth + 1 if parent else 0
     tx.execute(
         """INSERT INTO node (id, namespace_id, uid, parent_id, path, depth, type, revision_id, content_key, importance,
-            confidence, uses, pinned, state, replaced_by, agent, terms, speaker, created_at, updated_at,
-            active_at)
+            confidence, uses, pinned, state, replaced_by, agent, terms, speaker, created_at, updated_at, active_at)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
-            node_id, namespace, uid, parent.id if parent else None, path, depth, type, revision, content_key(content),
-            importance, confidence, uses, pinned, state, replaced_by, agent, terms, speaker, created_at, at,
-            created_at,
+            node_id, namespace, uid, parent.id if parent else None, path, depth, type, revision,
+            sealing.content_key(data_key, content), importance, confidence, uses, pinned, state, replaced_by, agent,
+            terms, sealing.voice(data_key, speaker), created_at, at, created_at,
         ),
     )  # fmt: skip
     if parent:
@@ -86,15 +83,10 @@ def revise(
     speaker: str,
 ) -> int:
     """Gives a node another content or metadata as a new revision; the old one stays. Returns the revision's id."""
-    revision = tx.execute(
-        "INSERT INTO revision (node_id, version, content, structured, metadata) VALUES (?, ?, ?, ?, ?)",
-        (key.id, key.version + 1, content, structured, dump(metadata)),
-    ).lastrowid
-    assert revision is not None
-    tx.execute(
-        "UPDATE node SET revision_id = ?, content_key = ?, terms = ?, speaker = ? WHERE id = ?",
-        (revision, content_key(content), terms, speaker, key.id),
-    )
+    data_key = sealing.writing_to(tx, key.id)
+    revision = sealing.add_revision(tx, data_key, key.id, key.version + 1, content, structured, dump(metadata))
+    values = (revision, sealing.content_key(data_key, content), terms, sealing.voice(data_key, speaker), key.id)
+    tx.execute("UPDATE node SET revision_id = ?, content_key = ?, terms = ?, speaker = ? WHERE id = ?", values)
     return revision
 
 
@@ -175,7 +167,8 @@ def find(tx: sqlite3.Connection, namespace: int, uid: str) -> Key | None:
     if any("\ud800" <= character <= "\udfff" for character in uid):  # SQLite cannot even compare half a character
         return None
     row = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE namespace_id = ? AND uid = ?", (namespace, uid)).fetchone()
-    return Key(*row) if row else None
+    found = Key(*row) if row else None
+    return None if found and isinstance(namespace, Part) and not namespace.reaches(found.path, found.state) else found
 
 
 def key(
@@ -183,9 +176,7 @@ def key(
 ) -> Key:
     """The key of a node; ``field`` is what the caller calls the id, for the message.
 
-    :raises NotFound: there is no such node in this namespace.
-    :raises Conflict: it is not at ``expected_version``.
-    """
+    :raises NotFound: there is no such node in this namespace. Conflict: it is not at ``expected_version``."""
     found = find(tx, namespace, uid)
     if found is None:
         raise NotFound(f"{field}: there is no node {shown(uid)} in this namespace")
@@ -210,13 +201,16 @@ def root(tx: sqlite3.Connection, namespace: int) -> Key:
     return Key(*row)
 
 
-def repeat(tx: sqlite3.Connection, parent: Key, type: str, content: str, structured: bool) -> Key | None:
+def repeat(
+    tx: sqlite3.Connection, namespace: int, parent: Key, type: str, content: str, structured: bool
+) -> Key | None:
     """The live node under ``parent`` with exactly this type and content, if there is one; of several the oldest."""
+    same = sealing.content_keys(tx, namespace, content)
     row = tx.execute(
-        f"""SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? AND content_key = ?
+        f"""SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? AND content_key IN ({", ".join("?" * len(same))})
             AND type IN ('fact', 'preference', 'decision') AND type = ? AND state = 'live'
             AND (SELECT structured FROM revision WHERE id = revision_id) = ? ORDER BY id LIMIT 1""",
-        (parent.id, content_key(content), type, structured),
+        (parent.id, *same, type, structured),
     ).fetchone()
     return Key(*row) if row else None
 
@@ -330,14 +324,22 @@ def scan(
             (low, high, namespace, *states),
         ).fetchall()
         if len(paths) == 1 and not ids:
-            return found
+            return _voiced(tx, found)
         rows.update((row[9], row) for row in found)
     loose = tx.execute(
         f"SELECT {SCAN_COLUMNS} FROM node WHERE id IN (SELECT value FROM json_each(?)) AND {within}",
         (dump(list(ids)), namespace, *states),
     ).fetchall()
     rows.update((row[9], row) for row in loose)
-    return [rows[path] for path in sorted(rows)]
+    return _voiced(tx, [rows[path] for path in sorted(rows)])
+
+
+def _voiced(tx: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows of SCAN_COLUMNS with the names of the speakers."""
+    if ring(tx) is None:
+        return rows
+    names = sealing.voices(tx, [row[_SPEAKER] for row in rows])
+    return [(*row[:_SPEAKER], name, *row[_SPEAKER + 1 :]) for row, name in zip(rows, names, strict=True)]
 
 
 def keys(tx: sqlite3.Connection, ids: Sequence[int]) -> list[Key]:
@@ -349,8 +351,8 @@ def keys(tx: sqlite3.Connection, ids: Sequence[int]) -> list[Key]:
 
 def child_keys(tx: sqlite3.Connection, key: Key) -> list[Key]:
     """Direct children in every state, in insertion order."""
-    rows = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? ORDER BY id", (key.id,)).fetchall()
-    return [Key(*row) for row in rows]
+    found = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE parent_id = ? ORDER BY id", (key.id,)).fetchall()
+    return [Key(*row) for row in found]
 
 
 def parents(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Key]:
@@ -388,8 +390,7 @@ def count_below(tx: sqlite3.Connection, path: str, limit: int) -> int:
 
 
 def pages(tx: sqlite3.Connection, key: Key) -> Iterator[Node]:
-    """Every node of a subtree in preorder, within one snapshot."""
-    after = ""
+    after = ""  # in preorder, within one snapshot
     while page := walk(tx, key, after=after):
         after = page[-1][0]
         yield from (found for _, found in page)

@@ -15,11 +15,19 @@ import time
 LOOK_MILLISECONDS = 20
 #: Seconds between two transactions of one call: longer than any pause between two looks.
 PAUSE_SECONDS = 0.015
+#: Seconds between two looks whether another process has let go.
+LOOK_SECONDS = 0.05
 
 
 def let_others_write() -> None:
     """To be called between two transactions of a call that makes many, outside of both."""
     time.sleep(PAUSE_SECONDS)
+
+
+def pause() -> float:
+    """Waits a moment for what another process does about once a second; returns how long, in seconds."""
+    time.sleep(LOOK_SECONDS)
+    return LOOK_SECONDS
 
 
 def begin_immediate(conn: sqlite3.Connection, timeout: float) -> None:

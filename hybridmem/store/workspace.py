@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import sqlite3
 import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from hybridmem import faults
+from hybridmem.audit import Call, Trail
 from hybridmem.config import Config
-from hybridmem.errors import HybridMemError, NotFound
+from hybridmem.errors import HybridMemError, NotFound, StoreBusy, StoreClosed, StoreFull
 from hybridmem.ports import Clock
-from hybridmem.store import log, points, tree, uses
+from hybridmem.store import audit, log, points, tree, uses
 from hybridmem.store.connect import Connections, Transaction
+from hybridmem.store.processes import process_name
 from hybridmem.store.rows import Key, dump, new_uid, to_micros
 from hybridmem.types import ROOT_TYPE, Namespace
 from hybridmem.uses import Uses
 
 logger = logging.getLogger("hybridmem")
+
+#: Seconds after which entries of the audit trail that could not be written at once are tried again.
+RETRY_SECONDS = 1.0
 
 
 class Workspace:
@@ -53,6 +60,9 @@ class Workspace:
         #: Its ``moment``: what time it is for this thread while it writes.
         self.writing = threading.local()
         self.id = self._find_or_make(create)
+        #: What the calls of this handle leave in the audit trail.
+        self.trail = Trail(config.audit, self.now())
+        self._later: threading.Timer | None = None
 
     @property
     def directory(self) -> Path:
@@ -66,14 +76,27 @@ class Workspace:
 
     def write(self) -> Transaction:
         """One durable transaction; the first one of a run also notes that the run began."""
-        return _Write(self)
+        return WriteTransaction(self)
+
+    def write_waiting(self) -> Transaction:
+        """One durable transaction that is no write of this agent, and takes along what waits of the audit trail."""
+        return _Recording(self)
 
     def read(self) -> Transaction:
-        """One state of the store."""
-        return self.connections.read()
+        """One state of the store.
+
+        :raises NotFound: the namespace has been erased, by whatever process.
+        """
+        return _Read(self)
+
+    def check_there(self, tx: sqlite3.Connection) -> None:
+        """:raises NotFound: the namespace has been erased since this handle was opened."""
+        if not points.is_there(tx, self.id):
+            raise NotFound("namespace: it has been erased since this handle was opened; open it again for an empty one")
 
     def record(self, tx: sqlite3.Connection, kind: str, node_uid: str | None, payload: dict[str, object]) -> int:
         """Logs an operation of this agent."""
+        self.writing.about = node_uid
         return log.append(
             tx, self.id, kind=kind, node_uid=node_uid, agent=self.agent, at=self.now(), payload=dict(payload)
         )
@@ -106,11 +129,89 @@ class Workspace:
         if not self.uses:
             return
         try:
-            with self.connections.write() as tx:
+            with self.write_waiting() as tx:
                 counts = self.write_uses(tx)
         except HybridMemError as error:
             self.uses.put_back(counts)
             logger.info("what was delivered is not counted yet: %s", error)
+
+    # The audit trail
+
+    def succeeded(self, call: Call, counts: Mapping[str, Any], *, may_wait: bool) -> None:
+        """A call has ended well: leaves its entry, unless its own transaction has done so."""
+        if call.sequence is None:
+            call.detail.update(counts)
+            self._leave(call, may_wait)
+
+    def failed(self, call: Call, error: BaseException, *, may_wait: bool) -> None:
+        """A call has failed. One that had written before has its entry, and gets a second one that says how it ended:
+        what it wrote stays. Nothing is raised, since the caller has an error already."""
+        began = {} if call.sequence is None else {"began": call.sequence}
+        said = Call(call.verb, call.at, call.node, call.makes, {**call.detail, **began}, call.query)
+        said.outcome = type(error).__name__
+        try:
+            said.at = self.now() if said.at is None else said.at
+            is_hopeless = isinstance(error, (StoreBusy, StoreFull, StoreClosed)) or not isinstance(error, Exception)
+            self._leave(said, may_wait or is_hopeless)
+        except Exception as problem:
+            logger.warning("the audit trail has no entry of a call that failed: %r", problem)
+
+    def write_trail(self, tx: sqlite3.Connection, call: Call | None, before: int) -> list[Call]:
+        """Writes the entries that wait, and that of the call that is writing; returns them.
+
+        :param before: the number of the last operation of the log before the call.
+        """
+        own = []
+        if call is not None:
+            self.trail.begin()
+            own = [replace(call, detail=dict(call.detail))]  # if this is rolled back, the call has said nothing yet
+            last = log.head(tx, self.id)[0]
+            if last > before:
+                own[0].detail["operations"] = [before + 1, last]
+                if call.makes and call.node is None:
+                    own[0].node = self.writing.about
+        calls = [*self.trail.waiting(), *own]
+        if calls:
+            audit.append(tx, self.id, self.agent, self.now(), calls, self.config.audit.queries)
+        return calls
+
+    def flush_trail(self) -> None:
+        """Writes the entries that wait. If that fails they wait on: nobody's call is to fail with them."""
+        if not len(self.trail):
+            return
+        try:
+            with self.write_waiting():
+                pass
+            faults.point("audit.after_flush")
+        except HybridMemError as error:
+            logger.info("the audit trail is not written yet: %s", error)
+
+    def _leave(self, call: Call, may_wait: bool) -> None:
+        self.trail.wait(call)
+        if not may_wait or self.config.audit.flush_seconds == 0:
+            self.flush_trail()
+        self._flush_later()
+
+    def _flush_later(self) -> None:
+        """Has a thread write what waits, and try it again until it is written."""
+        if not len(self.trail) or self._later is not None or not self.config.index.background:
+            return
+        self._later = later = threading.Timer(
+            self.config.audit.flush_seconds or RETRY_SECONDS, _flush_now, [weakref.ref(self)]
+        )
+        later.daemon = True
+        later.start()
+
+    def flush_now(self) -> None:
+        """What that thread does."""
+        self._later = None
+        self.flush_trail()
+        self._flush_later()
+
+    def stop_flushing(self) -> None:
+        """Nothing is written later any more: the handle is being closed."""
+        if self._later is not None:
+            self._later.cancel()
 
     def point(
         self, tx: sqlite3.Connection, task: Key | None, node: Key | None, *, agent: str | None = None
@@ -160,6 +261,13 @@ class Workspace:
     def root(self, tx: sqlite3.Connection) -> Key:
         return tree.root(tx, self.id)
 
+    def reachable(self, key: Key, verb: str) -> Key:
+        """The key itself, of what encloses a node that is to go elsewhere.
+
+        :raises AccessDenied: a guest (hybridmem.guest) has no business there.
+        """
+        return key
+
     def start(self, tx: sqlite3.Connection, id: str | None, field: str = "id") -> Key:
         """The node with this id, or the root for None: where reading along the tree begins."""
         return self.root(tx) if id is None else tree.key(tx, self.id, id, field=field)
@@ -194,18 +302,66 @@ class Workspace:
             return made
 
 
-class _Write(Transaction):
-    """Of :meth:`Workspace.write`."""
+class _Read(Transaction):
+    """Of :meth:`Workspace.read`."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace.connections, writing=False)
+        self._workspace = workspace
+
+    def _begin(self, caller: FrameType) -> sqlite3.Connection:
+        tx = super()._begin(caller)
+        self._workspace.check_there(tx)
+        return tx
+
+
+def _flush_now(known: weakref.ref[Workspace]) -> None:
+    """Knows no handle: one that nobody holds any more must be gone at once, with its lock on the store."""
+    workspace = known()
+    if workspace is not None:
+        workspace.flush_now()
+
+
+class _Recording(Transaction):
+    """Of :meth:`Workspace.write_waiting`."""
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace.connections, writing=True)
         self._workspace = workspace
+        #: The call whose entry this transaction has; None: it has another, or none.
+        self._call: Call | None = None
+        #: The number of the last operation before it.
+        self._before = 0
+        self._entries: Sequence[Call] = ()
+
+    def _commit(self) -> None:
+        if self._held is not None and self._held.transaction is self:
+            self._entries = self._workspace.write_trail(self._held.conn, self._call, self._before)
+        super()._commit()
+
+    def _end(self) -> None:
+        try:
+            if self._entries and not self._is_undone:
+                self._workspace.trail.written(self._entries)
+                if self._call is not None:
+                    self._call.sequence = self._entries[-1].sequence
+            self._entries = ()
+        finally:
+            super()._end()
+
+
+class WriteTransaction(_Recording):
+    """Of :meth:`Workspace.write`."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace)
         self._opens_session = False
         self._stops_time = False
         self._counted: dict[str, int] = {}
 
     def _begin(self, caller: FrameType) -> sqlite3.Connection:
         tx, workspace = super()._begin(caller), self._workspace
+        workspace.check_there(tx)
         self._stops_time = True
         workspace.writing.moment = to_micros(workspace.clock.now())
         if workspace.session is None:
@@ -213,6 +369,10 @@ class _Write(Transaction):
             workspace.session = points.open_session(tx, workspace.id, workspace.agent, process_name(), workspace.now())
         # First of all, as it was delivered before: a restore takes it back, and a checkpoint has it.
         self._counted = workspace.write_uses(tx)
+        call = workspace.trail.current
+        if call is not None and call.sequence is None:
+            self._call, self._before = call, log.head(tx, workspace.id)[0]
+            workspace.writing.about = None
         return tx
 
     def _end(self) -> None:
@@ -226,31 +386,3 @@ class _Write(Transaction):
                 self._workspace.writing.moment = None
         finally:
             super()._end()
-
-
-def process_name() -> str:
-    """Identifies this process on this machine, safe against reuse of its number."""
-    return f"{socket.gethostname()}:{os.getpid()}:{_started(os.getpid())}"
-
-
-def is_running(process: str) -> bool:
-    """Whether the process of a session still lives. One on another machine counts as living: we cannot know."""
-    host, pid, started = process.rsplit(":", 2)
-    if host != socket.gethostname():
-        return True
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # it exists and belongs to somebody else
-    return _started(int(pid)) == started
-
-
-def _started(pid: int) -> str:
-    """The start time of a process in clock ticks since boot, '' where the system does not tell (or a zombie's '')."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rsplit(")", 1)[1].split()
-    except (OSError, IndexError):
-        return ""
-    return "" if fields[0] == "Z" else fields[19]

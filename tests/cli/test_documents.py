@@ -42,6 +42,11 @@ SUCCESSES = {
     "forget": ("forget", "{fact}"),
     "restore-forgotten": ("restore-forgotten", "{fact}"),
     "purge-forgotten": ("purge-forgotten", "--dry-run"),
+    "erase": ("erase", "{fact}", "--yes"),
+    "erase --dry-run": ("erase", "{event}", "--dry-run"),
+    "erase --everything": ("erase", "--everything", "--yes"),
+    "verify-erasure": ("verify-erasure", "--all", "--finish"),
+    "export --user": ("export", "user.json", "--user", "没有的人 nobody"),
     "archive": ("archive", "{event}", "--no-subtree"),
     "unarchive": ("unarchive", "{event}", "--dry-run"),
     "history": ("history", "{task}"),
@@ -55,12 +60,24 @@ SUCCESSES = {
     "restore-backup": ("restore-backup", "taken.db", "new 新"),
     "doctor": ("doctor",),
     "doctor --fix": ("doctor", "--fix", "--replay"),
+    "share": ("share", "{fact}", "agent:acme/李四:bot", "--rights", "write", "--expires", "2999-01-01"),
+    "unshare": ("unshare", "{grant}"),
+    "grants": ("grants",),
+    "shared": ("shared",),
+    "group": ("group", "理赔组", "user:acme/li-si"),
     "stats": ("stats",),
+    "audit": ("audit", "--verb", "add", "--outcome", "ok"),
+    "audit --export": ("audit", "--export", "audit.jsonl"),
+    "audit --prune": ("audit", "--prune", "--older-than", "0"),
     "export": ("export", "out.jsonl"),
     "import": ("import", "chat.json"),
     "config": ("config",),
+    "new-key": ("new-key", "new.key"),
     "--version": ("--version",),
 }
+
+#: What needs a key, and has tests of its own (test_encryption.py).
+ENCRYPTION = {"encrypt", "reencrypt", "decrypt", "rotate-key"}
 
 #: name → (arguments, exit code, type of the error)
 FAILURES = {
@@ -99,6 +116,11 @@ FAILURES = {
     "forget: the active task": (("forget", "{task}", "--subtree"), 2, "InvalidInput"),
     "restore-forgotten: unknown id": (("restore-forgotten", "nope"), 4, "NotFound"),
     "purge-forgotten: days below 0": (("purge-forgotten", "--older-than", "-1"), 2, "InvalidInput"),
+    "erase: nothing named": (("erase", "--yes"), 2, "InvalidInput"),
+    "erase: two things named": (("erase", "{fact}", "--everything", "--yes"), 2, "InvalidInput"),
+    "erase: not confirmed": (("erase", "{fact}"), 2, "InvalidInput"),
+    "erase: unknown id": (("erase", "没有", "--yes"), 4, "NotFound"),
+    "verify-erasure: no such receipt": (("verify-erasure", "没有.json"), 4, "NotFound"),
     "archive: an open task, dry": (("archive", "{task}", "--dry-run"), 2, "InvalidInput"),
     "history: unknown id": (("history", "没有"), 4, "NotFound"),
     "restore: nowhere": (("restore",), 2, "InvalidInput"),
@@ -114,6 +136,10 @@ FAILURES = {
     "restore-backup: no backup": (("restore-backup", "chat.json", "new"), 7, "StoreDamaged"),
     "restore-backup: there is a store": (("restore-backup", "taken.db", "store"), 2, "InvalidInput"),
     "doctor: no such store": (("doctor", "没有"), 4, "NotFound"),
+    "audit: not a time": (("audit", "--since", "昨天"), 2, "InvalidInput"),
+    "audit: pruned with a filter": (("audit", "--prune", "--verb", "add"), 2, "InvalidInput"),
+    "audit: pruned though kept for ever": (("audit", "--prune"), 2, "InvalidInput"),
+    "audit: exported into a store": (("audit", "--export", "store/tree.db"), 2, "InvalidInput"),
     "export: unknown format": (("export", "x", "--format", "xml"), 2, "InvalidInput"),
     "import: no such file": (("import", "没有.json"), 4, "NotFound"),
     "import: not a known format": (("import", "broken.json"), 2, "InvalidInput"),
@@ -125,6 +151,11 @@ FAILURES = {
     "unconsolidate: no summary": (("unconsolidate", "{fact}"), 2, "InvalidInput"),
     "supersede: a task": (("supersede", "{task}", "x"), 2, "InvalidInput"),
     "supersede: old version": (("supersede", "{fact}", "x", "--expected-version", "9"), 6, "Conflict"),
+    "share: no principal": (("share", "{fact}", "acme/li-si"), 2, "InvalidInput"),
+    "share: no such right": (("share", "{fact}", "user:acme/li-si", "--rights", "own"), 2, "InvalidInput"),
+    "share: unknown id": (("share", "没有", "user:acme/li-si"), 4, "NotFound"),
+    "unshare: unknown grant": (("unshare", "nope"), 4, "NotFound"),
+    "group: in a group": (("group", "x", "group:y"), 2, "InvalidInput"),
     "unknown option": (("search", "x", "--explian"), 2, "UsageError"),
     "unknown key": (("stats", "--set", "retrieval.kk=3"), 3, "ConfigError"),
     "value out of range": (("stats", "--set", "retrieval.k=-3"), 3, "ConfigError"),
@@ -143,7 +174,8 @@ def ids(cli: Cli, claim: dict[str, str], tmp_path: Path) -> dict[str, str]:
     cli.json("backup", "taken.db")
     one, double, merged = (cli.json("add", text, "--type", "note")["id"] for text in ("报销", "报销。", "报销！"))
     cli.json("merge", one, merged)
-    return {**claim, "one": one, "double": double, "summary": summarised(cli.store, claim["task"])}
+    grant = cli.json("share", one, "user:acme/zhang-san")["id"]
+    return {**claim, "grant": grant, "one": one, "double": double, "summary": summarised(cli.store, claim["task"])}
 
 
 def summarised(store: Path, active: str) -> str:
@@ -213,7 +245,7 @@ def test_every_command_has_a_success_here(cli: Cli) -> None:
     """A new command must come with its row above (demo has tests of its own)."""
     text = cli("--help").out + cli("task", "--help").out
     shown = {line.split()[1] for line in text.splitlines() if line.startswith("│ ") and line[2].islower()}
-    covered = {word for name in SUCCESSES for word in name.split() if not word.startswith("-")} | {"demo"}
+    covered = {word for name in SUCCESSES for word in name.split() if not word.startswith("-")} | {"demo", *ENCRYPTION}
     assert shown == covered
 
 

@@ -44,7 +44,7 @@ def run(arena: Arena, name: str, number: int, examples: int) -> tuple[int, list[
     except Exception as error:
         where = "".join(traceback.format_tb(error.__traceback__, limit=-5))
         return tried, [
-            f"{name}, seed {number}: {repr(last)[:2000]}\n{where}{type(error).__name__}: {str(error)[:1000]}"
+            f"{name}, seed {number}: {repr(last)[:1000]}\n{where}{type(error).__name__}: {str(error)[:1000]}"
         ]
     return tried, []
 

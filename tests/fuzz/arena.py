@@ -29,8 +29,8 @@ CONFIG: dict[str, Any] = {
 }
 #: What an error says has to be readable, whatever it is about.
 MAX_MESSAGE = 4_500
-#: Tables that say who has opened the store.
-NO_STATE = ("session",)
+#: Tables that say who has opened the store, and who has done or tried what.
+NO_STATE = ("session", "audit", "audit_head")
 
 Rows = dict[str, list[tuple[Any, ...]]]
 

@@ -296,7 +296,7 @@ class TestOutbox:
         node = m.add("坏的 bad")
         with m._workspace.write() as tx:
             [item] = outbox.unembedded(tx, 10)
-            outbox.failed(tx, item.entry, "零向量 zero")
+            outbox.failed(tx, item, "零向量 zero")
             assert outbox.unembedded(tx, 10) == outbox.ready(tx, 10) == []
             assert outbox.stuck(tx, m._workspace.id) == [(node.id, "零向量 zero")]
             assert outbox.waiting(tx, m._workspace.id) == outbox.waiting(tx) == 1

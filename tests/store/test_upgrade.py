@@ -2,7 +2,9 @@
 
 ``schema_N.db.gz`` is the ``tree.db`` of a store with that schema: a task with three memories. With the first a content
 had one embedding; the second has no claims; up to the third the embedding model could not be changed, and up to the
-fourth no memory could stand for another.
+fourth no memory could stand for another, and up to the fifth nothing tells who did what; up to the sixth nothing can be
+encrypted, and up to the seventh nothing shared; up to the
+eighth nothing could be erased.
 """
 
 from __future__ import annotations

@@ -1,0 +1,96 @@
+"""Whether what a receipt says is gone is gone: asked of every row, vector and backup again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hybridmem import config as configuration
+from hybridmem.backup import backup_files
+from hybridmem.config import Config
+from hybridmem.erased import ErasureCheck, ErasureReceipt
+from hybridmem.errors import HybridMemError, NotFound
+from hybridmem.index import health
+from hybridmem.ports import KeyProvider
+from hybridmem.store import backup, cleansing, leftovers, receipts
+from hybridmem.store.connect import Connections
+from hybridmem.store.directory import ASIDE, CHECKPOINTS, VECTORS
+from hybridmem.whole_store import open_whole
+
+
+def load_receipt(file: str | Path) -> ErasureReceipt:
+    """A receipt that ``erase --json`` printed, or ``receipt.to_dict()`` as JSON.
+
+    :raises NotFound: there is no such file. HybridMemError: it is no receipt.
+    """
+    try:
+        return ErasureReceipt.from_dict(json.loads(Path(file).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise NotFound(f"{file}: there is no such file") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HybridMemError(f"{file}: is no receipt of an erasure ({type(error).__name__})") from error
+
+
+def verify_erasure(
+    path: str | Path,
+    wanted: Sequence[ErasureReceipt] | None = None,
+    *,
+    finish: bool = False,
+    config: str | Path | Mapping[str, Any] | Config | None = None,
+    master_key: KeyProvider | bytes | None = None,
+) -> ErasureCheck:
+    """Looks for what was erased by the hashes in receipts: in every row of the database and of each numbered backup, in
+    the words and the vectors; and whether files lie about that should be gone.
+
+    :param wanted: None: all receipts that the store has.
+    :param finish: first finish what was cut off.
+    """
+    with open_whole(Path(path), configuration.load(config), master_key=master_key) as store:
+        if finish:
+            store.cleansing.finish()
+        return _checked(store.connections, wanted)
+
+
+def _checked(connections: Connections, wanted: Sequence[ErasureReceipt] | None) -> ErasureCheck:
+    directory = connections.directory
+    with connections.read() as tx:
+        kept = [ErasureReceipt.from_dict(one) for one in receipts.all_of(tx, None)]
+        looked_at = kept if wanted is None else list(wanted)
+        found = _wrong(looked_at, kept)
+        here = [
+            f"{connections.database.name}: {one}" for receipt in looked_at for one in leftovers.left_of(tx, receipt)
+        ]
+    found += here
+    scanned = [(connections.database.name, connections.database.stat().st_size)]
+    for file in backup_files(directory):
+        name = f"{CHECKPOINTS}/{file.name}"
+        try:
+            with backup.reading(file) as conn:
+                found += [f"{name}: {one}" for receipt in looked_at for one in leftovers.left_of(conn, receipt)]
+            scanned.append((name, file.stat().st_size))
+        except HybridMemError as error:
+            found.append(f"{name}: cannot be read: {error}")
+    found += [f"{path.name}: is still there" for path in health.aside(directory / VECTORS)]
+    if (directory / ASIDE).exists():
+        found.append(f"{ASIDE}: a store that was replaced is there; it may hold what was erased")
+    free, log = cleansing.state_of(connections)
+    notes = [f"{connections.database.name}: {free} free pages"] if free else []
+    notes += [f"{connections.database.name}-wal: {log} bytes"] if log else []
+    return ErasureCheck(len(looked_at), tuple(dict.fromkeys(found)), tuple(notes), tuple(scanned))
+
+
+def _wrong(looked_at: Sequence[ErasureReceipt], kept: Sequence[ErasureReceipt]) -> list[str]:
+    """What is wrong with the receipts themselves."""
+    found = []
+    complete = {one.salt for one in kept if one.complete}
+    for one in looked_at:
+        if one.digest != one.right_digest():
+            found.append(f"the receipt of {one.at} has been changed: its digest does not fit")
+        if not one.complete and one.salt not in complete:
+            with contextlib.suppress(StopIteration):
+                one = next(other for other in kept if other.salt == one.salt)
+            found += [f"the erasure of {one.at} is not complete: {why}" for why in one.left or ("it was cut off",)]
+    return found

@@ -1,0 +1,95 @@
+"""Exports of encrypted namespaces: each line of the file sealed, so that it says nothing without the master key.
+
+The first line names the format, the master key, and a key of this file alone that it has wrapped. Each further line is
+bound to this file, to its number, and to whether it is the last: what is changed, moved, missing or cut off shows.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import secrets
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from hybridmem import crypto
+from hybridmem.errors import EncryptionError, InvalidInput
+from hybridmem.ports import KeyProvider
+from hybridmem.store.data_keys import GIVE, unwrapped, wrap
+
+KIND = "hybridmem-sealed"
+VERSION = 1
+
+
+class SealedWriter:
+    """Takes text as a file does, and writes it sealed, line by line; :meth:`end` writes the last one."""
+
+    def __init__(self, out: TextIO, provider: KeyProvider) -> None:
+        self._out = out
+        self._key = secrets.token_bytes(crypto.KEY_BYTES)
+        self._id = secrets.token_hex(16)
+        self._number = 0
+        self._rest = ""
+        wrapped = base64.b64encode(wrap(provider, self._key)).decode("ascii")
+        header = {"kind": KIND, "version": VERSION, "id": self._id, "master": provider.id, "wrapped": wrapped}
+        out.write(json.dumps(header) + "\n")
+
+    def write(self, text: str) -> int:
+        """Keeps the last line back: it may not be whole, and may be the last."""
+        *lines, self._rest = (self._rest + text).split("\n") if "\n" in text else (self._rest + text,)
+        for line in lines:
+            self._line(line, is_last=False)
+        return len(text)
+
+    def end(self) -> None:
+        self._line(self._rest, is_last=True)
+
+    def _line(self, line: str, *, is_last: bool) -> None:
+        self._number += 1
+        sealed = crypto.seal(self._key, line.encode("utf-8"), _bound(self._id, self._number, is_last))
+        self._out.write(base64.b64encode(sealed).decode("ascii") + "\n")
+
+
+def is_sealed(text: str) -> bool:
+    """Whether a text is of such a file."""
+    return text[:500].lstrip().startswith('{"kind": "' + KIND + '"')
+
+
+def opened(text: str, provider: KeyProvider | None) -> str:
+    """What was written to such a file.
+
+    :raises EncryptionError: there is no master key, or another. InvalidInput: something was changed or is missing.
+    """
+    first, _, rest = text.lstrip().partition("\n")
+    try:
+        header: dict[str, Any] = json.loads(first)
+        master, file_id, version = str(header["master"]), str(header["id"]), header["version"]
+        wrapped = base64.b64decode(header["wrapped"], validate=True)
+    except (ValueError, KeyError, TypeError):
+        raise InvalidInput("the first line of the sealed export is damaged") from None
+    if version != VERSION:
+        raise InvalidInput(f"version {version!r} of the sealed format is not known; upgrade hybridmem")
+    if provider is None:
+        raise EncryptionError(f"the export is sealed by the master key {master}, and none is given; {GIVE}")
+    return "\n".join(_lines(rest, unwrapped(provider, wrapped, master), file_id))
+
+
+def _lines(text: str, key: bytes, file_id: str) -> Iterator[str]:
+    lines = text.split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        try:
+            sealed = base64.b64decode(line, validate=True)
+            yield crypto.unseal(key, sealed, _bound(file_id, number, number == len(lines))).decode("utf-8")
+        except (crypto.Broken, binascii.Error, ValueError):
+            raise InvalidInput(
+                f"line {number + 1}: does not open: the sealed export was changed, or lines are missing"
+            ) from None
+    if not lines:
+        raise InvalidInput("the sealed export has no lines: it was cut off")
+
+
+def _bound(file_id: str, number: int, is_last: bool) -> bytes:
+    return json.dumps([file_id, number, is_last]).encode("ascii")
