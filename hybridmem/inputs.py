@@ -76,12 +76,7 @@ def node_type(value: Any) -> str:
 
 def unit(field: str, value: Any) -> float:
     """A number in [0, 1]."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not math.isfinite(value)
-        or not 0 <= value <= 1
-    ):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:  # NaN is not either
         raise InvalidInput(f"{field}: must be a number between 0 and 1, not {shown(value)}")
     return float(value)
 
