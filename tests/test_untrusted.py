@@ -185,3 +185,22 @@ def test_a_message_shows_any_value_in_a_few_words(memory: OpenMemory, kind: str)
         with pytest.raises((InvalidInput, NotFound)) as refused:
             call()
         assert 0 < len(str(refused.value)) < 1_000
+
+
+@pytest.mark.parametrize("queries", ["hash", "plain", "none"])
+@pytest.mark.parametrize("odd", ["\ud800", "半\udcff", "a\0b"])
+def test_a_call_with_half_a_character_does_not_keep_later_ones_from_being_written(
+    memory: OpenMemory, odd: str, queries: str
+) -> None:
+    """Its entry in the audit trail waits for the next write, which must not fail for it: nor any after that."""
+    m = memory(audit={"queries": queries})
+    for call in (
+        lambda: m.get(odd), lambda: m.search("x", scope=odd), lambda: m.search(odd), lambda: m.context(odd),
+        lambda: m.history(odd), lambda: list(m.walk(odd)), lambda: m.children(odd),
+    ):  # fmt: skip
+        with pytest.raises((InvalidInput, NotFound)):
+            call()
+    kept = m.add("继续 carry on", parent="root")
+    assert m.get(kept.id).content == "继续 carry on"
+    assert len([entry for entry in m.audit() if entry.outcome != "ok"]) == 7
+    assert m.verify(replay=True).ok
