@@ -44,7 +44,7 @@ from hybridmem.cli import (
 )
 from hybridmem.cli.options import group_options
 from hybridmem.cli.output import Reply
-from hybridmem.errors import HybridMemError
+from hybridmem.errors import HybridMemError, shortened
 
 DEBUG = "HYBRIDMEM_DEBUG"
 CLOSED_PIPE = 141
@@ -179,7 +179,7 @@ def _invoke(given: list[str]) -> Any:
 
 
 def _fail(kind: str, message: str, exit_code: int) -> int:
-    output.send_failure(kind, message, exit_code, _as_json)
+    output.send_failure(kind, shortened(message), exit_code, _as_json)
     return exit_code
 
 

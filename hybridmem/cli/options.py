@@ -21,7 +21,7 @@ import typer
 
 from hybridmem import inputs
 from hybridmem.cli.output import Reply
-from hybridmem.errors import ConfigError, InvalidInput, NotFound
+from hybridmem.errors import ConfigError, InvalidInput, NotFound, shown
 
 if TYPE_CHECKING:
     from hybridmem.config import Config
@@ -132,7 +132,7 @@ class Options:
         for setting in self.settings:
             key, separator, value = setting.partition("=")
             if not separator or not key.strip():
-                raise InvalidInput(f"--set: must be KEY=VALUE, e.g. retrieval.k=5, not {setting!r}")
+                raise InvalidInput(f"--set: must be KEY=VALUE, e.g. retrieval.k=5, not {shown(setting)}")
             overrides[key.strip()] = _yaml_value(key.strip(), value)
         return configuration.load(_chosen(self.config, "HYBRIDMEM_CONFIG", "") or None, overrides)
 
@@ -226,9 +226,9 @@ def given_object(field: str, value: str | None) -> dict[str, Any] | None:
     try:
         found = json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{field}: is not JSON ({error}): {value!r:.200}") from None
+        raise InvalidInput(f"{field}: is not JSON ({error}): {shown(value)}") from None
     if not isinstance(found, dict):
-        raise InvalidInput(f'{field}: must be a JSON object such as {{"source": "mail"}}, not {value!r:.200}')
+        raise InvalidInput(f'{field}: must be a JSON object such as {{"source": "mail"}}, not {shown(value)}')
     return found
 
 
