@@ -24,7 +24,7 @@ from hybridmem.audit import OK, Call
 from hybridmem.store import sealing
 from hybridmem.store.log import START, digest
 from hybridmem.store.log import head as log_head
-from hybridmem.store.points import set_setting, setting
+from hybridmem.store.points import is_there, set_setting, setting
 from hybridmem.store.rows import dump, from_micros
 from hybridmem.store.unlocking import ring
 from hybridmem.types import AuditEntry
@@ -108,6 +108,8 @@ def _append(
 def _said(tx: sqlite3.Connection, namespace: int, call: Call, queries: str) -> tuple[str | None, dict[str, Any]]:
     """The id and the details of an entry. What was given as an id and is none may be anything: it is hashed."""
     node, detail = call.node, call.detail
+    if not is_there(tx, namespace):  # it was erased, with what it would be hashed by
+        return (node if node is not None and _MADE.fullmatch(node) else None), detail
     if call.query is not None and queries != "none":
         detail = {**detail, "query": _asked(tx, namespace, call.query, queries)}
     if node is not None and not _MADE.fullmatch(node):
