@@ -30,7 +30,7 @@ ABOUT: dict[str, Any] = {
     "finish_task": "task", "unconsolidate": "summary", "consolidate": "done", "unarchive": "archived",
     "archive": "archived", "restore_forgotten": "forgotten", "share": "task",
     "get": ("fact", "forgotten", "archived"),
-    "erase": "note", "share": "task", "forget": ("forgotten", None),
+    "erase": "note", "forget": ("forgotten", None),
     "context": (None, None, None, "task"),
     "search": (None, None, None, None, "task", "task"),
 }  # fmt: skip
