@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import OpenMemory
 from isolated import CANARY, NAMESPACES, filled, opened
 from surface import READS, WRITES, Own
 
 import hybridmem
 from hybridmem import InvalidInput, Memory, NotFound, inputs
 from hybridmem.store import unlocking
+from tests.conftest import OpenMemory
 
 PACKAGE = Path(hybridmem.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
