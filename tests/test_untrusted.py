@@ -58,6 +58,30 @@ def test_the_check_of_what_is_run_sees_each(source: str) -> None:
     assert unsafe(source)
 
 
+#: What a parameter is called that a caller names a file or a directory by.
+NAMED = {"file", "path", "directory"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
+def test_a_path_from_outside_is_checked_where_it_becomes_one(file: Path) -> None:
+    """By inputs.path(): a NUL, half a character or a name that is too long is refused by name, not by the system."""
+    for item in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(item, ast.FunctionDef):
+            continue
+        taken = {one.arg for one in ast.walk(item.args) if isinstance(one, ast.arg) and "str" in _annotation(one)}
+        made = [
+            call.args[0].id
+            for call in ast.walk(item)
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "Path"
+            if call.args and isinstance(call.args[0], ast.Name)
+        ]
+        assert not taken & NAMED & set(made), item.name
+
+
+def _annotation(argument: ast.arg) -> str:
+    return "" if argument.annotation is None else ast.unparse(argument.annotation)
+
+
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every SQL text that any connection of the store is given, without the values bound to it."""
