@@ -21,7 +21,10 @@ CORPUS: dict[str, list[Any]] = {
         # a weight that is no float
         (b'{"nodes": [{"id": "a", "content": "x", "weight": ' + b"9" * 400 + b"}]}", "tree", True, "task"),
     ],
-    "messages": [],
+    "messages": [
+        # 1003: took minutes, as the gate looked at the whole run once from each character of it
+        (b'[{"role": "user", "content": "' + b"[" * 100_000 + b'x"}]', "chat", False),
+    ],
     "query": [
         Query("发票", k=0, filters=(("types", False),)),  # 1: no list
         Query("发票", budget=HUGE, as_context=True),  # 1: a number that no message can show
