@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hybridmem.config_file import read
-from hybridmem.errors import ConfigError, InvalidInput
+from hybridmem.errors import ConfigError, InvalidInput, shown
 
 
 class Section(BaseModel):
@@ -27,6 +27,7 @@ class Section(BaseModel):
 class StoreConfig(Section):
     durability: Literal["full", "process"] = "full"
     busy_timeout_seconds: float = Field(default=5.0, ge=0.0, le=3600.0)
+    layout: Literal["shared", "separate"] = "shared"
     secure_delete: bool = True
 
 
@@ -210,7 +211,7 @@ def policy(value: Policy | Mapping[str, Any] | str) -> Policy:
     if not isinstance(value, (str, Mapping)):
         raise InvalidInput(
             f"policy: must be the name of a policy, a mapping with 'policy' and its parameters, a list of these, or "
-            f"'configured', not {value!r}"
+            f"'configured', not {shown(value)}"
         )
     given = {"policy": value} if isinstance(value, str) else dict(value)
     try:
@@ -224,11 +225,11 @@ def _wrong_parameter(item: Any) -> str:
     if item["type"] == "extra_forbidden":
         near = difflib.get_close_matches(name, Policy.model_fields, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"unknown parameter {name!r}{hint} Known: {', '.join(Policy.model_fields)}"
+        return f"unknown parameter {shown(name)}{hint} Known: {', '.join(Policy.model_fields)}"
     message = item["msg"].removeprefix("Value error, ")
     if name in ("", "policy"):  # the message begins with the word
-        return f"{message} (given: {item.get('input')!r})" if name else message
-    return f"{name}: {message} (given: {item.get('input')!r})"
+        return f"{message} (given: {shown(item.get('input'))})" if name else message
+    return f"{name}: {message} (given: {shown(item.get('input'))})"
 
 
 class ForgettingConfig(Section):
@@ -377,8 +378,8 @@ def _describe(item: Any) -> str:
         sections = list(Config.model_fields)
         near = difflib.get_close_matches(key, keys() + sections, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"unknown key {key!r}{hint}"
+        return f"unknown key {shown(key)}{hint}"
     message, given = item["msg"].removeprefix("Value error, "), item.get("input")
     where = f"{key}: " if key else ""
-    shown = f" (given: {given!r})" if not isinstance(given, (dict, BaseModel)) else ""
-    return f"{where}{message}{shown}"
+    said = f" (given: {shown(given)})" if not isinstance(given, (dict, BaseModel)) else ""
+    return f"{where}{message}{said}"

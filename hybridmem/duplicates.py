@@ -18,7 +18,7 @@ from hybridmem import faults, inputs
 from hybridmem.alike import grouped
 from hybridmem.dates import moments
 from hybridmem.embed.model import Model, turned
-from hybridmem.errors import InvalidInput
+from hybridmem.errors import InvalidInput, shown
 from hybridmem.ports import Vectors
 from hybridmem.results import DuplicateGroup, Lookalikes, Merged, NearDuplicates
 from hybridmem.scoring import SMALLEST
@@ -71,7 +71,7 @@ class Duplicates:
 
     def merge(self, keep: str, others: Sequence[str]) -> Merged:
         if isinstance(others, str) or not isinstance(others, Sequence) or not others:
-            raise InvalidInput(f"others: must be a list of ids with at least one, not {others!r}")
+            raise InvalidInput(f"others: must be a list of ids with at least one, not {shown(others)}")
         workspace = self._workspace
         with workspace.write() as tx:
             target = self._writer.key(tx, keep)

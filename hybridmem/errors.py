@@ -25,12 +25,20 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
+
+#: Characters of a message, and of one value in it. What comes in may be megabytes; what is said about it may not.
+MAX_MESSAGE = 4_000
+MAX_SHOWN = 200
 
 
 class HybridMemError(Exception):
-    """The base of all errors raised on purpose by hybridmem."""
+    """The base of all errors raised on purpose by hybridmem. A message keeps its beginning and its end."""
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shortened(message))
 
 
 class InvalidInput(HybridMemError, ValueError):
@@ -142,3 +150,21 @@ class AccessDenied(HybridMemError):
     missing, and who can give it. What is not shared at all is not found instead."""
 
     exit_code = 17
+
+
+def shown(value: Any) -> str:
+    """A value from outside as a message shows it: its repr, shortened; its type where Python cannot write
+    one (too deep, too many digits)."""
+    if isinstance(value, (str, bytes)) and len(value) > MAX_SHOWN:
+        return f"{value[:MAX_SHOWN]!r}… ({len(value):,} {'characters' if isinstance(value, str) else 'bytes'})"
+    try:
+        return shortened(repr(value), MAX_SHOWN)
+    except Exception:  # whatever a repr of somebody else raises
+        return f"a value of type {type(value).__name__}"
+
+
+def shortened(text: str, most: int = MAX_MESSAGE) -> str:
+    """The text, or the beginning and the end of a longer one, in about ``most`` characters."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most * 2 // 3]} … {text[-most // 5 :]} ({len(text):,} characters)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, get_args
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridmem import inputs
-from hybridmem.errors import InvalidInput
+from hybridmem.errors import InvalidInput, shown
 from hybridmem.index.pool import Pool
 from hybridmem.store.rows import to_micros
 from hybridmem.types import STATES, Node, State, TaskStatus
@@ -63,7 +63,9 @@ class Filters:
         """
         for name, given in (("types", types), ("states", states)):
             if isinstance(given, str):
-                raise InvalidInput(f"{name}: must be a list of {name} such as [{given!r}], not one text")
+                raise InvalidInput(f"{name}: must be a list of {name} such as [{shown(given)}], not one text")
+            if given is not None and not isinstance(given, Iterable):
+                raise InvalidInput(f"{name}: must be a list of {name}, not {shown(given)}")
         return cls(
             types=None if types is None else tuple(inputs.node_type(kind) for kind in types),
             since=None if since is None else to_micros(inputs.moment("since", since)),
@@ -111,7 +113,8 @@ class Filters:
 def _state(value: Any) -> State:
     if value in STATES:
         return value  # type: ignore[no-any-return]
-    message = f"states: must be among {', '.join(STATES)}, not {value!r}"
-    near = difflib.get_close_matches(str(value), STATES, n=1)
-    hint = _NO_STATES.get(str(value)) or (f"did you mean {near[0]!r}?" if near else "")
+    message = f"states: must be among {', '.join(STATES)}, not {shown(value)}"
+    word = value if isinstance(value, str) and len(value) <= 64 else ""
+    near = difflib.get_close_matches(word, STATES, n=1)
+    hint = _NO_STATES.get(word) or (f"did you mean {near[0]!r}?" if near else "")
     raise InvalidInput(f"{message}; {hint}" if hint else message)

@@ -10,17 +10,21 @@ import math
 import os
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from hybridmem.errors import InvalidInput
+from hybridmem.errors import InvalidInput, shown
 from hybridmem.text import clean_text, whole_characters
 from hybridmem.types import Namespace
 
 #: Bytes of UTF-8 that one content, or one node's metadata as JSON, may have.
 MAX_TEXT_BYTES = 8_000_000
+#: Bytes of UTF-8 that a query may have.
+MAX_QUERY_BYTES = 100_000
+#: Items that one call writes.
+MAX_ITEMS = 100_000
 #: Characters of an id, an agent's name or one segment of a namespace.
 MAX_NAME = 512
 #: Bytes of a path, and of each name in it: what Linux and macOS take at most.
@@ -66,57 +70,54 @@ def as_json(field: str, value: Any) -> str:
 
 def node_type(value: Any) -> str:
     if not isinstance(value, str) or not _TYPE.fullmatch(value):
-        raise InvalidInput(f"type: must be a lower-case word such as 'fact' or 'event', not {value!r}")
+        raise InvalidInput(f"type: must be a lower-case word such as 'fact' or 'event', not {shown(value)}")
     return value
 
 
 def unit(field: str, value: Any) -> float:
     """A number in [0, 1]."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not math.isfinite(value)
-        or not 0 <= value <= 1
-    ):
-        raise InvalidInput(f"{field}: must be a number between 0 and 1, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:  # NaN is not either
+        raise InvalidInput(f"{field}: must be a number between 0 and 1, not {shown(value)}")
     return float(value)
 
 
 def flag(field: str, value: Any) -> bool:
     """True or False and nothing that passes for one: "false" must not mean yes."""
     if not isinstance(value, bool):
-        raise InvalidInput(f"{field}: must be True or False, not {value!r}")
+        raise InvalidInput(f"{field}: must be True or False, not {shown(value)}")
     return value
 
 
 def count(field: str, value: Any) -> int:
     """A whole number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput(f"{field}: must be a whole number, not {value!r}")
+        raise InvalidInput(f"{field}: must be a whole number, not {shown(value)}")
     if not 0 <= value <= MAX_COUNT:
-        raise InvalidInput(f"{field}: must be 0 or more{'' if value < 0 else f', up to {MAX_COUNT}'}, not {value}")
+        raise InvalidInput(
+            f"{field}: must be 0 or more{'' if value < 0 else f', up to {MAX_COUNT}'}, not {shown(value)}"
+        )
     return value
 
 
 def age(field: str, value: Any) -> int:
     """A timedelta, or a number of days, ≥ 0; in microseconds."""
     if isinstance(value, bool) or not isinstance(value, (timedelta, int, float)):
-        raise InvalidInput(f"{field}: must be a number of days or a timedelta, not {value!r}")
+        raise InvalidInput(f"{field}: must be a number of days or a timedelta, not {shown(value)}")
     try:
         found = value if isinstance(value, timedelta) else timedelta(days=value)
     except (OverflowError, ValueError):
-        raise InvalidInput(f"{field}: must be a number of days that a calendar has, not {value!r}") from None
+        raise InvalidInput(f"{field}: must be a number of days that a calendar has, not {shown(value)}") from None
     if found < timedelta(0):
-        raise InvalidInput(f"{field}: must not be below 0, not {value!r}")
+        raise InvalidInput(f"{field}: must not be below 0, not {shown(value)}")
     return found // timedelta(microseconds=1)
 
 
 def seconds(field: str, value: Any, longest: float) -> float:
     """A number of seconds above 0, up to ``longest``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidInput(f"{field}: must be a number of seconds, not {value!r}")
+        raise InvalidInput(f"{field}: must be a number of seconds, not {shown(value)}")
     if not 0.0 < value <= longest:  # NaN is neither
-        raise InvalidInput(f"{field}: must be above 0 and at most {longest:g}, not {value!r}")
+        raise InvalidInput(f"{field}: must be above 0 and at most {longest:g}, not {shown(value)}")
     return float(value)
 
 
@@ -126,9 +127,9 @@ def moment(field: str, value: Any) -> datetime:
         try:
             value = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", value.strip()))
         except ValueError:
-            raise InvalidInput(f"{field}: is not an ISO 8601 time: {value!r}") from None
+            raise InvalidInput(f"{field}: is not an ISO 8601 time: {shown(value)}") from None
     if not isinstance(value, datetime):
-        raise InvalidInput(f"{field}: must be a datetime or ISO 8601 text, not {value!r}")
+        raise InvalidInput(f"{field}: must be a datetime or ISO 8601 text, not {shown(value)}")
     if value.tzinfo is None:
         return value.replace(tzinfo=timezone.utc)
     try:
@@ -141,16 +142,31 @@ def optional_text(field: str, value: Any) -> str | None:
     """Text that may be left out: None and blank text both mean that nothing is said."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
-    return clean_text(field, value)
+    return _sized(field, clean_text(field, value))
+
+
+def query(value: Any) -> str:
+    """What is searched for: any text that shows something, of a bounded length."""
+    return _sized("query", clean_text("query", value), MAX_QUERY_BYTES, "shorten it")
+
+
+def batch(field: str, value: Any) -> Iterator[Any]:
+    """The items of a list or another iterable, of which a bounded number is taken."""
+    if not isinstance(value, Iterable):
+        raise InvalidInput(f"{field}: must be a list of mappings with 'content', not {shown(value)}")
+    for position, item in enumerate(value):
+        if position >= MAX_ITEMS:
+            raise InvalidInput(f"{field}: has more than {MAX_ITEMS:,}; write them in several calls")
+        yield item
 
 
 def name(field: str, value: Any) -> str:
     """An id, an agent or a namespace segment: any text without control characters or blanks at the ends."""
     if not isinstance(value, str):
-        raise InvalidInput(f"{field}: must be text, not {value!r}")
+        raise InvalidInput(f"{field}: must be text, not {shown(value)}")
     text = clean_text(field, value)
     if text != text.strip() or any(unicodedata.category(character) == "Cc" for character in text):
-        raise InvalidInput(f"{field}: must have no blanks at its ends and no control characters: {value!r}")
+        raise InvalidInput(f"{field}: must have no blanks at its ends and no control characters: {shown(value)}")
     if len(text) > MAX_NAME:
         raise InvalidInput(f"{field}: may have up to {MAX_NAME} characters, not {len(text)}")
     return text
@@ -159,7 +175,7 @@ def name(field: str, value: Any) -> str:
 def namespace(value: Any) -> Namespace:
     """A tuple of names; a plain string is refused, since ("a/b",) and ("a", "b") are different namespaces."""
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-        raise InvalidInput(f'namespace: must be a tuple of names such as ("acme", "zhang-san"), not {value!r}')
+        raise InvalidInput(f'namespace: must be a tuple of names such as ("acme", "zhang-san"), not {shown(value)}')
     if len(value) > 16:
         raise InvalidInput(f"namespace: may have up to 16 segments, not {len(value)}")
     return tuple(name("namespace", segment) for segment in value)
@@ -168,33 +184,33 @@ def namespace(value: Any) -> Namespace:
 def path(field: str, value: Any) -> Path:
     """The path of a file or a directory, as the system can be asked for it: no NUL, nothing that is no character."""
     if not isinstance(value, (str, os.PathLike)):
-        raise InvalidInput(f"{field}: must be a path, not {value!r}")
+        raise InvalidInput(f"{field}: must be a path, not {shown(value)}")
     try:
         name = os.fsencode(value)
     except UnicodeEncodeError:
-        raise InvalidInput(f"{field}: is no name of a file: {str(value)!r}") from None
+        raise InvalidInput(f"{field}: is no name of a file: {shown(str(value))}") from None
     if not name:
         raise InvalidInput(f"{field}: is empty; name a path")
     if b"\0" in name:
-        raise InvalidInput(f"{field}: contains a NUL character: {str(value)!r}")
+        raise InvalidInput(f"{field}: contains a NUL character: {shown(str(value))}")
     if len(name) > MAX_PATH_BYTES or max(map(len, name.split(b"/"))) > MAX_FILE_NAME_BYTES:
         raise InvalidInput(
             f"{field}: may have up to {MAX_PATH_BYTES} bytes, and {MAX_FILE_NAME_BYTES} between two slashes: "
-            f"{str(value)[:80]!r}…"
+            f"{shown(str(value))}"
         )
     return Path(os.fsdecode(name))
 
 
 def one_of(field: str, value: Any, accepted: Sequence[str]) -> str:
     if value not in accepted:
-        raise InvalidInput(f"{field}: must be one of {', '.join(accepted)}, not {value!r}")
+        raise InvalidInput(f"{field}: must be one of {', '.join(accepted)}, not {shown(value)}")
     return str(value)
 
 
-def _sized(field: str, text: str) -> str:
+def _sized(field: str, text: str, most: int = MAX_TEXT_BYTES, advice: str = "store a reference instead") -> str:
     size = len(text.encode("utf-8"))
-    if size > MAX_TEXT_BYTES:
-        raise InvalidInput(f"{field}: has {size:,} bytes, {MAX_TEXT_BYTES:,} are accepted; store a reference instead")
+    if size > most:
+        raise InvalidInput(f"{field}: has {size:,} bytes, {most:,} are accepted; {advice}")
     return text
 
 
@@ -213,9 +229,9 @@ def _check_json(field: str, value: Any) -> None:
         elif isinstance(item, Mapping):
             for key in item:
                 if not isinstance(key, str):
-                    raise InvalidInput(f"{field}: keys must be text, not {key!r}")
+                    raise InvalidInput(f"{field}: keys must be text, not {shown(key)}")
             todo += [(part, depth + 1) for pair in item.items() for part in pair]
         elif isinstance(item, (list, tuple)):
             todo += [(part, depth + 1) for part in item]
         elif item is not None and not isinstance(item, (bool, int)):
-            raise InvalidInput(f"{field}: {type(item).__name__} is not a JSON value: {item!r}")
+            raise InvalidInput(f"{field}: {type(item).__name__} is not a JSON value: {shown(item)}")

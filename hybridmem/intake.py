@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from hybridmem import inputs
-from hybridmem.errors import InvalidInput
+from hybridmem.errors import InvalidInput, shown
 from hybridmem.extracting import RuleExtractor
 from hybridmem.gate import Gate
 from hybridmem.messages import FORMATS, from_text, turns, unwrapped
@@ -102,7 +102,7 @@ def _listed(messages: Messages, format: str) -> list[tuple[int, Any]]:
         raise InvalidInput(f"messages: must be a list of messages, or text, not {type(messages).__name__}")
     elif format != "auto":
         raise InvalidInput(
-            f"format: {format!r} says how to read a text; leave it out where messages are given as a list"
+            f"format: {shown(format)} says how to read a text; leave it out where messages are given as a list"
         )
     else:
         found = unwrapped(messages) if isinstance(messages, Mapping) else islice(messages, MAX_MESSAGES + 1)
@@ -148,11 +148,13 @@ def _usable(extract: Any, turns: int) -> int:
     if not isinstance(extract, Extract):
         raise InvalidInput(f"must be a hybridmem.ports.Extract, not {type(extract).__name__}")
     if isinstance(extract.turn, bool) or not isinstance(extract.turn, int) or not 0 <= extract.turn < turns:
-        raise InvalidInput(f"turn: must be the number of one of {turns} turns, counted from 0, not {extract.turn!r}")
+        raise InvalidInput(
+            f"turn: must be the number of one of {turns} turns, counted from 0, not {shown(extract.turn)}"
+        )
     if inputs.node_type(extract.type) in (TASK_TYPE, ROOT_TYPE):
         raise InvalidInput(f"type: {extract.type!r} is not for memories; tasks are made with start_task()")
     if not isinstance(extract.content, str):
-        raise InvalidInput(f"content: must be text, not {extract.content!r:.60}")
+        raise InvalidInput(f"content: must be text, not {shown(extract.content)}")
     inputs.content(extract.content)
     if extract.importance is not None:
         inputs.unit("importance", extract.importance)

@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from hybridmem import inputs
-from hybridmem.errors import IndexUnavailable, NotFound, StoreBusy, StoreFull
+from hybridmem.errors import IndexUnavailable, NotFound, StoreBusy, StoreFull, shown
 from hybridmem.index.pool import Pool
 from hybridmem.index.view import Views
 from hybridmem.indexing import Indexer
@@ -89,7 +89,7 @@ class Locator:
         found = tree.find(tx, self._workspace.id, inputs.name("scope", scope)) if past is None else past.find(scope)
         if found is None:
             then = "there is no node" if past is None else "at that time there was no node"
-            raise NotFound(f"scope: must be auto, task, namespace or the id of a node; {then} {scope!r}")
+            raise NotFound(f"scope: must be auto, task, namespace or the id of a node; {then} {shown(scope)}")
         return found
 
     def active_task(self, tx: sqlite3.Connection, past: Past | None = None) -> Key | None:

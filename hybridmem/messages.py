@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from hybridmem.errors import InvalidInput
+from hybridmem.errors import InvalidInput, shown
 from hybridmem.ports import Turn
 from hybridmem.text import whole_characters
 
@@ -142,13 +142,13 @@ def _parts(where: str, message: Mapping[str, Any], calls: _Tools, common: dict[s
     if isinstance(content, Mapping):
         content = [content]
     if not isinstance(content, list):
-        raise InvalidInput(f"{where}.content: must be text, a list of parts or null, not {content!r:.60}")
+        raise InvalidInput(f"{where}.content: must be text, a list of parts or null, not {shown(content)}")
     for number, part in enumerate(content):
         at = f"{where}.content[{number}]"
         if isinstance(part, str):
             yield _turn(common, kind="turn", text=part)
         elif not isinstance(part, Mapping):
-            raise InvalidInput(f"{at}: must be text or an object, not {part!r:.60}")
+            raise InvalidInput(f"{at}: must be text or an object, not {shown(part)}")
         else:
             yield _part(at, part, calls, common)
 
@@ -174,14 +174,14 @@ def _part(at: str, part: Mapping[str, Any], calls: _Tools, common: dict[str, Any
 def _calls(where: str, message: Mapping[str, Any], calls: _Tools, common: dict[str, Any]) -> Iterator[Turn]:
     given = message.get("tool_calls")
     if given is not None and not isinstance(given, list):
-        raise InvalidInput(f"{where}.tool_calls: must be a list, not {given!r:.60}")
+        raise InvalidInput(f"{where}.tool_calls: must be a list, not {shown(given)}")
     for number, call in enumerate(given or ()):
         at = f"{where}.tool_calls[{number}]"
         if not isinstance(call, Mapping):
-            raise InvalidInput(f"{at}: must be an object, not {call!r:.60}")
+            raise InvalidInput(f"{at}: must be an object, not {shown(call)}")
         function = call.get("function", call)
         if not isinstance(function, Mapping):
-            raise InvalidInput(f"{at}.function: must be an object, not {function!r:.60}")
+            raise InvalidInput(f"{at}.function: must be an object, not {shown(function)}")
         arguments = function.get("arguments", function.get("args"))
         yield _call(at, function.get("name"), arguments, call.get("id"), calls, common)
     legacy = message.get("function_call")
@@ -275,12 +275,12 @@ def _moment(value: Any, field: str = "") -> datetime | None:
     except (ValueError, OverflowError, OSError):
         if not field:
             return None  # only looked like a time
-        raise InvalidInput(f"{field}: is not a time: {value!r:.60}") from None
+        raise InvalidInput(f"{field}: is not a time: {shown(value)}") from None
 
 
 def _text(field: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"{field}: must be text, not {value!r:.60}")
+        raise InvalidInput(f"{field}: must be text, not {shown(value)}")
     return value
 
 

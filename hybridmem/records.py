@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from hybridmem.errors import InvalidInput
+from hybridmem.errors import InvalidInput, shown
 from hybridmem.inputs import MAX_COUNT, as_json
 from hybridmem.types import ROOT_TYPE, TASK_TYPE, Node, jsonable
 
@@ -79,19 +79,19 @@ def from_lines(text: str) -> tuple[list[Record], Pointers]:
         if kind == "hybridmem":
             if value.get("version") != 1:
                 raise InvalidInput(
-                    f"{where}: version {value.get('version')!r} of the format is not known; upgrade hybridmem"
+                    f"{where}: version {shown(value.get('version'))} of the format is not known; upgrade hybridmem"
                 )
         elif kind == "node":
             given = {key: item for key, item in value.items() if key != "kind"}
             unknown = set(given) - {"id", "parent_id", "type", "content", *_EXACT}
             if unknown:
-                raise InvalidInput(f"{where}: unknown key {sorted(unknown)[0]!r}")
+                raise InvalidInput(f"{where}: unknown key {shown(sorted(unknown)[0])}")
             records.append(_exact(where, given, given.get("type"), given))
         elif kind == "active":
             agent = _text(where, "agent", value.get("agent"))
             pointers[agent] = (_id(where, value.get("task_id")), _id(where, value.get("node_id")))
         else:
-            raise InvalidInput(f"{where}: 'kind' must be hybridmem, node or active, not {kind!r}")
+            raise InvalidInput(f"{where}: 'kind' must be hybridmem, node or active, not {shown(kind)}")
     return records, pointers
 
 
@@ -105,7 +105,7 @@ def from_tree(text: str) -> tuple[list[Record], Pointers]:
     root_id = _id("root_id", document.get("root_id"))
     records = [_tree_record(f"node {position}", value, root_id) for position, value in enumerate(values, 1)]
     if root_id is not None and all(record.id != root_id for record in records):
-        raise InvalidInput(f"'root_id' is {root_id!r}, but there is no such node")
+        raise InvalidInput(f"'root_id' is {shown(root_id)}, but there is no such node")
     own = document.get("hybridmem")
     active = own.get("active") if isinstance(own, dict) else None
     if isinstance(active, dict):
@@ -153,14 +153,14 @@ def order_parents_first(records: list[Record]) -> list[Record]:
         if record.id is None:
             continue
         if record.id in by_id:
-            raise InvalidInput(f"{record.where}: the id {record.id!r} appears twice")
+            raise InvalidInput(f"{record.where}: the id {shown(record.id)} appears twice")
         by_id[record.id] = record
     tops = []
     for record in records:
         if record.parent_id is None:
             tops.append(record)
         elif record.parent_id not in by_id:
-            raise InvalidInput(f"{record.where}: the parent {record.parent_id!r} is not in the file")
+            raise InvalidInput(f"{record.where}: the parent {shown(record.parent_id)} is not in the file")
         else:
             children.setdefault(record.parent_id, []).append(record)
     ordered: list[Record] = []
@@ -199,16 +199,18 @@ def _exact(where: str, given: Mapping[str, Any], type: Any, details: Mapping[str
         raise InvalidInput(f"{where}: 'id' is missing")
     record.replaced_by = _id(where, record.replaced_by)
     if record.state not in _STATES:
-        raise InvalidInput(f"{where}: 'state' must be one of {', '.join(_STATES)}, not {record.state!r}")
+        raise InvalidInput(f"{where}: 'state' must be one of {', '.join(_STATES)}, not {shown(record.state)}")
     for name, least in (("version", 1), ("uses", 0)):
         value = getattr(record, name)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_COUNT:
-            raise InvalidInput(f"{where}: {name!r} must be a whole number from {least}, not {value!r}")
+            raise InvalidInput(f"{where}: {name!r} must be a whole number from {least}, not {shown(value)}")
     for name in ("structured", "pinned"):
         if not isinstance(getattr(record, name), bool):
-            raise InvalidInput(f"{where}: {name!r} must be true or false, not {getattr(record, name)!r}")
+            raise InvalidInput(f"{where}: {name!r} must be true or false, not {shown(getattr(record, name))}")
     if (record.type == TASK_TYPE) != isinstance(record.task, dict):
-        raise InvalidInput(f"{where}: 'task' must be an object on a node of type task, and only there: {record.task!r}")
+        raise InvalidInput(
+            f"{where}: 'task' must be an object on a node of type task, and only there: {shown(record.task)}"
+        )
     if record.structured:
         _parse(where, record.content)
     return record
@@ -289,7 +291,7 @@ def _object(value: Any, where: str) -> dict[str, Any]:
 
 def _text(where: str, name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"{where}: {name!r} must be text, not {value!r}")
+        raise InvalidInput(f"{where}: {name!r} must be text, not {shown(value)}")
     return value
 
 
@@ -306,8 +308,8 @@ def _weight(where: str, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or value < 0:
-        raise InvalidInput(f"{where}: 'weight' must be a number from 0, not {value!r}")
-    return min(float(value), 1.0)
+        raise InvalidInput(f"{where}: 'weight' must be a number from 0, not {shown(value)}")
+    return float(value) if value < 1 else 1.0  # a whole number may be too large for a float
 
 
 def _timestamp(where: str, value: Any) -> Any:
@@ -316,11 +318,11 @@ def _timestamp(where: str, value: Any) -> Any:
         try:
             return datetime.fromtimestamp(value, timezone.utc)
         except (ValueError, OverflowError, OSError):
-            raise InvalidInput(f"{where}: timestamp {value!r} is not a time") from None
+            raise InvalidInput(f"{where}: timestamp {shown(value)} is not a time") from None
     return value
 
 
 def _pair(value: Any) -> tuple[str | None, str | None]:
     if not isinstance(value, list) or len(value) != 2:
-        raise InvalidInput(f"'active' must give [task id, node id] for each agent, not {value!r}")
+        raise InvalidInput(f"'active' must give [task id, node id] for each agent, not {shown(value)}")
     return _id("active", value[0]), _id("active", value[1])

@@ -12,8 +12,11 @@ from typing import TypeVar
 from hybridmem.errors import InvalidInput, StoreFull
 
 T = TypeVar("T")
-#: Ends the name of a file that is being written; its beginning is a dot and the name of the file it is to become.
+#: Ends the name of a file that is being written; its beginning is a dot and the name (or the first part of it) that
+#: the file is to get.
 UNFINISHED = ".unfinished"
+#: Characters of a name that its unfinished file is named after: with the rest it must not be longer than a name may be.
+MAX_BEGINNING = 40
 #: What SQLite may make beside a database of that name.
 COMPANIONS = ("", "-journal", "-wal", "-shm")
 
@@ -35,7 +38,7 @@ def replace_file(file: Path, write: Callable[[Path], T], *, check: Callable[[Pat
     if not target.parent.is_dir():
         raise InvalidInput(f"file: the directory {target.parent} does not exist")
     # The name is known before the file is made: an interrupt right after that finds it.
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{UNFINISHED}")
+    temporary = target.with_name(f".{target.name[:MAX_BEGINNING]}.{secrets.token_hex(4)}{UNFINISHED}")
     try:
         temporary.touch(mode=0o600, exist_ok=False)
         result = write(temporary)

@@ -11,7 +11,7 @@ from typing import Any
 
 from hybridmem import inputs
 from hybridmem.changes import Change, NodeChange, RestoreReport
-from hybridmem.errors import InvalidInput, NotFound
+from hybridmem.errors import InvalidInput, NotFound, shown
 from hybridmem.store import log, points, restoring, rewind, tree
 from hybridmem.store.past import Past
 from hybridmem.store.restoring import Difference
@@ -65,7 +65,7 @@ class Restoring:
             same = [one for one in known if one.id == number]
         if not same:
             named = checkpoint.id if isinstance(checkpoint, Checkpoint) else checkpoint
-            raise NotFound(f"checkpoint: there is no checkpoint {named!r} in this namespace; see checkpoints()")
+            raise NotFound(f"checkpoint: there is no checkpoint {shown(named)} in this namespace; see checkpoints()")
         return same[0].sequence
 
     def _plan(self, tx: sqlite3.Connection, to: int) -> tuple[RestoreReport, list[Difference], Pointers]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hybridmem import faults, inputs, scoring
-from hybridmem.errors import InvalidInput, NotFound
+from hybridmem.errors import InvalidInput, NotFound, shown
 from hybridmem.estimating import Estimating, chosen
 from hybridmem.ports import ImportanceEstimator
 from hybridmem.speakers import speaker
@@ -26,6 +26,7 @@ from hybridmem.types import MERGED_TYPES, ROOT_TYPE, TASK_TYPE, Node
 
 #: What ``parent`` may name besides a node or an id.
 PARENT_WORDS = ("task", "decision", "node", "root")
+_PARENT = f"must be a node, an id, or one of {', '.join(PARENT_WORDS)}"
 
 #: Words that stand for places and scopes, so that a node of that id could not be named.
 RESERVED_IDS = frozenset({*PARENT_WORDS, "active", "auto", "namespace"})
@@ -63,17 +64,13 @@ class Writer:
     def add(self, content: Any, **given: Any) -> Node:
         draft = self.draft(content, **given)
         if isinstance(draft.parent, int):
-            raise InvalidInput(
-                f"parent: must be a node, an id, or one of {', '.join(PARENT_WORDS)}, not {draft.parent!r}"
-            )
+            raise InvalidInput(f"parent: {_PARENT}, not {shown(draft.parent)}")
         drafts = self._estimating.filled([_plain(draft)], self.parent_key)
         with self._workspace.write() as tx:
             return self._store(tx, drafts)[0]
 
     def add_many(self, items: Iterable[Mapping[str, Any]]) -> list[Node]:
-        if not isinstance(items, Iterable):
-            raise InvalidInput(f"items: must be a list of mappings with 'content', not {items!r}")
-        drafts = [self._draft(position, item) for position, item in enumerate(items)]
+        drafts = [self._draft(position, item) for position, item in enumerate(inputs.batch("items", items))]
         if not drafts:
             return []
         drafts = self._estimating.filled(drafts, self.parent_key)
@@ -244,7 +241,8 @@ class Writer:
 
     def key(self, tx: sqlite3.Connection, id: str, expected_version: int | None = None) -> Key:
         """:raises NotFound: there is none here. Conflict: it is at another version. InvalidInput: it is forgotten."""
-        key = tree.key(tx, self._workspace.id, id, expected_version=expected_version)
+        version = None if expected_version is None else inputs.count("expected_version", expected_version)
+        key = tree.key(tx, self._workspace.id, id, expected_version=version)
         return refuse_forgotten("id", key)
 
     def parent_key(self, tx: sqlite3.Connection, parent: Parent) -> Key:
@@ -260,7 +258,7 @@ class Writer:
         if isinstance(parent, Node):
             return tree.key(tx, namespace, parent.id)
         if not isinstance(parent, str):
-            raise InvalidInput(f"parent: must be a node, an id, or one of {', '.join(PARENT_WORDS)}, not {parent!r}")
+            raise InvalidInput(f"parent: {_PARENT}, not {shown(parent)}")
         if parent not in PARENT_WORDS:
             return self._named(tx, parent)
         root = self._workspace.root(tx)
@@ -279,7 +277,7 @@ class Writer:
         found = tree.find(tx, self._workspace.id, parent)
         if found is None:
             words = ", ".join(PARENT_WORDS)
-            raise NotFound(f"parent: there is no node {parent!r} in this namespace; accepted are ids, and {words}")
+            raise NotFound(f"parent: there is no node {shown(parent)} in this namespace; accepted are ids, and {words}")
         return found
 
     def confirm(self, tx: sqlite3.Connection, key: Key, occurred_at: int | None = None) -> None:
@@ -298,7 +296,7 @@ class Writer:
 
     def _draft(self, position: int, item: Mapping[str, Any]) -> Draft:
         if not isinstance(item, Mapping) or "content" not in item:
-            raise InvalidInput(f"item {position}: must be a mapping with at least 'content', not {item!r}")
+            raise InvalidInput(f"item {position}: must be a mapping with at least 'content', not {shown(item)}")
         unknown = [key for key in item if key not in _ITEM_KEYS]
         if unknown:
             raise InvalidInput(f"item {position}: unknown key {unknown[0]!r}; accepted are {', '.join(_ITEM_KEYS)}")

@@ -32,6 +32,7 @@ from hybridmem.cli import (
     forgetting,
     intake,
     memories,
+    namespaces,
     output,
     past,
     recovery,
@@ -43,7 +44,7 @@ from hybridmem.cli import (
 )
 from hybridmem.cli.options import group_options
 from hybridmem.cli.output import Reply
-from hybridmem.errors import HybridMemError
+from hybridmem.errors import HybridMemError, shortened
 
 DEBUG = "HYBRIDMEM_DEBUG"
 CLOSED_PIPE = 141
@@ -103,7 +104,7 @@ def build() -> typer.Typer:
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
     parts = (
         demo, memories, intake, tasks, retrieval, tree, weights, forgetting, consolidating, recovery, past, backups,
-        doctor, erasing, files, auditing, encryption, sharing,
+        doctor, namespaces, erasing, files, auditing, encryption, sharing,
     )  # fmt: skip
     for part in parts:
         part.register(app)
@@ -178,7 +179,7 @@ def _invoke(given: list[str]) -> Any:
 
 
 def _fail(kind: str, message: str, exit_code: int) -> int:
-    output.send_failure(kind, message, exit_code, _as_json)
+    output.send_failure(kind, shortened(message), exit_code, _as_json)
     return exit_code
 
 

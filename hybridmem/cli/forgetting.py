@@ -139,7 +139,7 @@ def unarchive(options: Options, id: Id, subtree: WithBelow = True, dry_run: DryR
 
 def _parameters(settings: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Those of the ``--set`` that are parameters of a policy, which have no dot; and those for the configuration."""
-    import yaml
+    from hybridmem.config_file import parse_yaml
 
     parameters: dict[str, Any] = {}
     rest: list[str] = []
@@ -149,9 +149,9 @@ def _parameters(settings: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...
             rest.append(setting)
             continue
         try:
-            parameters[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise InvalidInput(f"--set {key}: is not a YAML value ({error.__class__.__name__}): {value!r}") from None
+            parameters[key.strip()] = parse_yaml(f"--set {key}", value)
+        except InvalidInput as error:
+            raise InvalidInput(str(error)) from None
     return parameters, tuple(rest)
 
 

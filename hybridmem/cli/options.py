@@ -21,7 +21,7 @@ import typer
 
 from hybridmem import inputs
 from hybridmem.cli.output import Reply
-from hybridmem.errors import ConfigError, InvalidInput, NotFound
+from hybridmem.errors import ConfigError, InvalidInput, NotFound, shown
 
 if TYPE_CHECKING:
     from hybridmem.config import Config
@@ -132,7 +132,7 @@ class Options:
         for setting in self.settings:
             key, separator, value = setting.partition("=")
             if not separator or not key.strip():
-                raise InvalidInput(f"--set: must be KEY=VALUE, e.g. retrieval.k=5, not {setting!r}")
+                raise InvalidInput(f"--set: must be KEY=VALUE, e.g. retrieval.k=5, not {shown(setting)}")
             overrides[key.strip()] = _yaml_value(key.strip(), value)
         return configuration.load(_chosen(self.config, "HYBRIDMEM_CONFIG", "") or None, overrides)
 
@@ -143,11 +143,11 @@ class Options:
         :raises NotFound: one is not there and ``create`` is False; nothing is made.
         """
         from hybridmem.memory import Memory
-        from hybridmem.store.swap import is_pending
+        from hybridmem.store.layout import is_store
 
         settings = self.configuration(index__background=False)
         agent = _chosen(self.agent, "HYBRIDMEM_AGENT", "default")
-        if not create and not (self.path / DATABASE).is_file() and not is_pending(self.path):
+        if not create and not is_store(self.path):
             raise NotFound(
                 f"there is no store at {self.path}; name one with --store PATH or HYBRIDMEM_STORE, or create it by "
                 f"writing: hybridmem add 'text' --store {self.path}"
@@ -226,9 +226,9 @@ def given_object(field: str, value: str | None) -> dict[str, Any] | None:
     try:
         found = json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{field}: is not JSON ({error}): {value!r:.200}") from None
+        raise InvalidInput(f"{field}: is not JSON ({error}): {shown(value)}") from None
     if not isinstance(found, dict):
-        raise InvalidInput(f'{field}: must be a JSON object such as {{"source": "mail"}}, not {value!r:.200}')
+        raise InvalidInput(f'{field}: must be a JSON object such as {{"source": "mail"}}, not {shown(value)}')
     return found
 
 

@@ -113,15 +113,21 @@ def _said(tx: sqlite3.Connection, namespace: int, call: Call, queries: str) -> t
     if call.query is not None and queries != "none":
         detail = {**detail, "query": _asked(tx, namespace, call.query, queries)}
     if node is not None and not _MADE.fullmatch(node):
-        row = tx.execute("SELECT 1 FROM node WHERE namespace_id = ? AND uid = ?", (namespace, node)).fetchone()
-        if row is None:
+        known = "SELECT 1 FROM node WHERE namespace_id = ? AND uid = ?"
+        if whole(node) != node or tx.execute(known, (namespace, node)).fetchone() is None:
             return None, {**detail, "unknown_id": keyed(tx, namespace, node)}
     return node, detail
 
 
 def _asked(tx: sqlite3.Connection, namespace: int, query: str, queries: str) -> str:
     """A query as it is kept; in an encrypted store never as it was asked."""
-    return query if queries == "plain" and ring(tx) is None else keyed(tx, namespace, query)
+    return whole(query) if queries == "plain" and ring(tx) is None else keyed(tx, namespace, query)
+
+
+def whole(text: str) -> str:
+    """The text with halves of characters written out: SQLite cannot take them, and an entry that cannot be written
+    would keep every later write of the handle from happening."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def keyed(tx: sqlite3.Connection, namespace: int, text: str) -> str:

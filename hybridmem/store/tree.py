@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hybridmem import faults
-from hybridmem.errors import Conflict, InvalidInput, NotFound, StoreDamaged
+from hybridmem.errors import Conflict, InvalidInput, NotFound, StoreDamaged, shown
 from hybridmem.store import sealing
 from hybridmem.store.paths import path_below, path_end, path_ids
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, PURGED_KEY, Key, Part, dump, subtree_range, to_node
 from hybridmem.store.unlocking import ring
+from hybridmem.tokens import MARK, whole_end
 from hybridmem.types import Node, State
 
 _SPEAKER = 11  # where it stands in SCAN_COLUMNS
@@ -163,7 +164,7 @@ def move(tx: sqlite3.Connection, key: Key, parent: Key, at: int) -> None:
 
 def find(tx: sqlite3.Connection, namespace: int, uid: str) -> Key | None:
     if not isinstance(uid, str):
-        raise InvalidInput(f"id: must be the text of an id, not {uid!r}")
+        raise InvalidInput(f"id: must be the text of an id, not {shown(uid)}")
     if any("\ud800" <= character <= "\udfff" for character in uid):  # SQLite cannot even compare half a character
         return None
     row = tx.execute(f"SELECT {_KEY_COLUMNS} FROM node WHERE namespace_id = ? AND uid = ?", (namespace, uid)).fetchone()
@@ -179,7 +180,7 @@ def key(
     :raises NotFound: there is no such node in this namespace. Conflict: it is not at ``expected_version``."""
     found = find(tx, namespace, uid)
     if found is None:
-        raise NotFound(f"{field}: there is no node {uid!r} in this namespace")
+        raise NotFound(f"{field}: there is no node {shown(uid)} in this namespace")
     if expected_version is not None and found.version != expected_version:
         raise Conflict(
             f"{uid}: is at version {found.version}, not {expected_version}; read it again and repeat the change",
@@ -377,7 +378,7 @@ def titles(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, .
 def title(content: str) -> str:
     """The first line that is not blank, cut at 120 characters: a content's name in a path."""
     line = next((line.strip() for line in content.splitlines() if line.strip()), content.strip())
-    return line if len(line) <= 120 else line[:119] + "…"
+    return line if len(line) <= 120 else line[: whole_end(line, 119) or 119] + MARK
 
 
 def count_below(tx: sqlite3.Connection, path: str, limit: int) -> int:

@@ -1,0 +1,78 @@
+"""The long run: ``python -m tests.fuzz --minutes 10 --seed 1`` from the root of the repository.
+
+Goes round the kinds with a new seed each time until the time is over. Prints what failed, in its smallest form, to be
+put into corpus.py; how many examples of each kind were tried; and the seeds. Ends with 1 if something failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from .arena import Arena
+from .kinds import KINDS
+
+#: Examples of one kind from one seed.
+ROUND = 100
+
+
+def run(arena: Arena, name: str, number: int, examples: int) -> tuple[int, list[str]]:
+    """Tries new examples of a kind from a seed. Returns how many, and what failed in its smallest form."""
+    tried, last = 0, None
+    kind = KINDS[name]
+
+    @seed(number)
+    @settings(
+        max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink), report_multiple_bugs=False, print_blob=False,
+    )  # fmt: skip
+    @given(kind.examples)
+    def check(example: object) -> None:
+        nonlocal tried, last
+        tried, last = tried + 1, example
+        kind.check(arena, example)
+
+    try:
+        check()
+    except Exception as error:
+        where = "".join(traceback.format_tb(error.__traceback__, limit=-5))
+        return tried, [
+            f"{name}, seed {number}: {repr(last)[:1000]}\n{where}{type(error).__name__}: {str(error)[:1000]}"
+        ]
+    return tried, []
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long to go on (10)")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed; each round takes the next (1)")
+    parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="only this kind; repeatable")
+    parser.add_argument("--examples", type=int, default=ROUND, help=f"of a kind in one round ({ROUND})")
+    given = parser.parse_args()
+    counts: Counter[str] = Counter()
+    failures: list[str] = []
+    number = given.seed
+    with tempfile.TemporaryDirectory() as folder:
+        arena, end = Arena(Path(folder)), time.monotonic() + 60 * given.minutes
+        while time.monotonic() < end:
+            for name in given.kind or KINDS:
+                tried, failed = run(arena, name, number, given.examples)
+                counts[name] += tried
+                failures += failed
+                for failure in failed:
+                    print(f"FAILED {failure}", flush=True)
+            number += 1
+    tried = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    print(f"seeds {given.seed} to {number - 1}: {tried}; {sum(counts.values()):,} examples, {len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""What has been found, in its smallest form; each is tried by test_fuzz.py every time. ``python -m tests.fuzz`` prints
+new ones. The number is the seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .kinds import Query
+from .values import HUGE
+
+CORPUS: dict[str, list[Any]] = {
+    "command": [
+        (["backup", "x" * 300], None),  # 1: no file can have that name
+        (["--json", '{"a":' * 5_000], None),  # 2: a word that no message can show
+        (["new-key", "a\0b"], None),  # 1000: no name of a file
+    ],
+    "file": [
+        # a weight that is no float
+        (b'{"nodes": [{"id": "a", "content": "x", "weight": ' + b"9" * 400 + b"}]}", "tree", True, "task"),
+    ],
+    "messages": [],
+    "query": [
+        Query("发票", k=0, filters=(("types", False),)),  # 1: no list
+        Query("发票", budget=HUGE, as_context=True),  # 1: a number that no message can show
+        Query("发票", scope="\ud800"),  # 1000: the entry in the audit trail could not be written, nor anything after it
+    ],
+    "value": [
+        ("add id", None, 5_000, False),  # 1: a value that no message can show
+        ("update version", None, 5_000, False),  # 1
+        ("add importance", 10**400, 0, False),  # a number that is no float
+    ],
+}
