@@ -21,7 +21,7 @@ from typing import Any
 
 from hybridmem import faults
 from hybridmem.audit import OK, Call
-from hybridmem.store import sealing
+from hybridmem.store import sealing, tree
 from hybridmem.store.log import START, digest
 from hybridmem.store.log import head as log_head
 from hybridmem.store.points import set_setting, setting
@@ -35,6 +35,8 @@ SECRET = "audit.secret"
 PRUNED = "prune_audit"
 #: The verb, and the agent, of the entry that says that the store was made of a backup.
 RESTORED = "restore_backup"
+#: Characters of a query that are kept where queries are kept as they are.
+MOST_OF_A_QUERY = 10_000
 #: Rows read at once.
 PAGE = 1_000
 _COLUMNS = "sequence, at, agent, verb, node_uid, outcome, detail, hash"
@@ -110,16 +112,17 @@ def _said(tx: sqlite3.Connection, namespace: int, call: Call, queries: str) -> t
     node, detail = call.node, call.detail
     if call.query is not None and queries != "none":
         detail = {**detail, "query": _asked(tx, namespace, call.query, queries)}
-    if node is not None and not _MADE.fullmatch(node):
-        row = tx.execute("SELECT 1 FROM node WHERE namespace_id = ? AND uid = ?", (namespace, node)).fetchone()
-        if row is None:
-            return None, {**detail, "unknown_id": keyed(tx, namespace, node)}
+    if node is not None and not _MADE.fullmatch(node) and tree.find(tx, namespace, node) is None:
+        return None, {**detail, "unknown_id": keyed(tx, namespace, node)}
     return node, detail
 
 
 def _asked(tx: sqlite3.Connection, namespace: int, query: str, queries: str) -> str:
     """A query as it is kept; in an encrypted store never as it was asked."""
-    return query if queries == "plain" and ring(tx) is None else keyed(tx, namespace, query)
+    if queries == "plain" and ring(tx) is None:
+        # One that was refused may be of any length, and hold halves of characters, which SQLite cannot keep.
+        return query[:MOST_OF_A_QUERY].encode("utf-8", "replace").decode("utf-8")
+    return keyed(tx, namespace, query)
 
 
 def keyed(tx: sqlite3.Connection, namespace: int, text: str) -> str:
