@@ -21,6 +21,7 @@ from hybridmem.errors import HybridMemError, InvalidInput, StoreBusy, StoreDamag
 from hybridmem.ports import KeyProvider
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
+from hybridmem.store import layout
 from hybridmem.store.directory import CHECKPOINTS, refuse_own
 from hybridmem.store.lock import alone
 from hybridmem.store.rows import from_micros
@@ -182,7 +183,8 @@ def list_backups(
 ) -> list[Backup]:
     """The backups in ``checkpoints/`` of the store in ``directory``, newest first; the store itself is not opened."""
     found = []
-    for path, _ in _files(directory / CHECKPOINTS):
+    place = layout.directory_of(directory, namespace) if layout.is_separate(directory) else directory
+    for path, _ in _files(place / CHECKPOINTS):
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
             found.append(_seen(path, namespace, verify, keys))
     return found

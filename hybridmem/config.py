@@ -27,6 +27,7 @@ class Section(BaseModel):
 class StoreConfig(Section):
     durability: Literal["full", "process"] = "full"
     busy_timeout_seconds: float = Field(default=5.0, ge=0.0, le=3600.0)
+    layout: Literal["shared", "separate"] = "shared"
     secure_delete: bool = True
 
 

@@ -23,6 +23,7 @@ from typing import Any
 from hybridmem import config as configuration
 from hybridmem import inputs, keys
 from hybridmem.config import Config, EncryptionConfig
+from hybridmem.each_store import each_store
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import HybridMemError, IndexUnavailable, NotFound
 from hybridmem.findings import KINDS, SHOWN_IDS, Finding, Report, finding
@@ -53,6 +54,7 @@ AGENT = "repair"
 DETAILS = 3
 
 
+@each_store
 def verify(
     path: str | Path,
     *,
@@ -86,6 +88,7 @@ def verify(
     return look.report()
 
 
+@each_store
 def repair(
     path: str | Path,
     *,

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,10 @@ from hybridmem.types import Namespace
 
 #: Bytes of UTF-8 that one content, or one node's metadata as JSON, may have.
 MAX_TEXT_BYTES = 8_000_000
+#: Bytes of UTF-8 that a query may have.
+MAX_QUERY_BYTES = 100_000
+#: Items that one call writes.
+MAX_ITEMS = 100_000
 #: Characters of an id, an agent's name or one segment of a namespace.
 MAX_NAME = 512
 #: Bytes of a path, and of each name in it: what Linux and macOS take at most.
@@ -72,12 +76,7 @@ def node_type(value: Any) -> str:
 
 def unit(field: str, value: Any) -> float:
     """A number in [0, 1]."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not math.isfinite(value)
-        or not 0 <= value <= 1
-    ):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:  # NaN is not either
         raise InvalidInput(f"{field}: must be a number between 0 and 1, not {shown(value)}")
     return float(value)
 
@@ -143,7 +142,22 @@ def optional_text(field: str, value: Any) -> str | None:
     """Text that may be left out: None and blank text both mean that nothing is said."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
-    return clean_text(field, value)
+    return _sized(field, clean_text(field, value))
+
+
+def query(value: Any) -> str:
+    """What is searched for: any text that shows something, of a bounded length."""
+    return _sized("query", clean_text("query", value), MAX_QUERY_BYTES, "shorten it")
+
+
+def batch(field: str, value: Any) -> Iterator[Any]:
+    """The items of a list or another iterable, of which a bounded number is taken."""
+    if not isinstance(value, Iterable):
+        raise InvalidInput(f"{field}: must be a list of mappings with 'content', not {shown(value)}")
+    for position, item in enumerate(value):
+        if position >= MAX_ITEMS:
+            raise InvalidInput(f"{field}: has more than {MAX_ITEMS:,}; write them in several calls")
+        yield item
 
 
 def name(field: str, value: Any) -> str:
@@ -193,10 +207,10 @@ def one_of(field: str, value: Any, accepted: Sequence[str]) -> str:
     return str(value)
 
 
-def _sized(field: str, text: str) -> str:
+def _sized(field: str, text: str, most: int = MAX_TEXT_BYTES, advice: str = "store a reference instead") -> str:
     size = len(text.encode("utf-8"))
-    if size > MAX_TEXT_BYTES:
-        raise InvalidInput(f"{field}: has {size:,} bytes, {MAX_TEXT_BYTES:,} are accepted; store a reference instead")
+    if size > most:
+        raise InvalidInput(f"{field}: has {size:,} bytes, {most:,} are accepted; {advice}")
     return text
 
 

@@ -38,7 +38,7 @@ from hybridmem.recovery_verbs import RecoveryVerbs
 from hybridmem.reembed import reembed
 from hybridmem.results import Context, SearchResult
 from hybridmem.share_verbs import ShareVerbs, with_doors
-from hybridmem.store import outbox, points
+from hybridmem.store import layout, outbox, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.workspace import Workspace
 from hybridmem.summary_verbs import SummaryVerbs
@@ -109,7 +109,8 @@ class Memory(
     ) -> Memory:
         """Opens a store, or creates it. Cheap: loads neither the model nor Chroma.
 
-        :param path: the directory of the store; made with mode 0700 if missing.
+        :param path: the directory of the store; made with mode 0700 if missing. With ``store.layout: separate`` the
+            one below which each namespace has its own.
         :param namespace: whose memory this is: a tuple of names, matched whole. Another namespace sees nothing of it.
         :param agent: who writes; each agent has its own active task in a namespace.
         :param config: a YAML file, a mapping, a Config, or None for the defaults (see configs/default.yaml).
@@ -152,8 +153,9 @@ class Memory(
         ranker = create_reranker(settings.retrieval, settings.embedding) if reranker is None else lambda: reranker
         server = Server.of(settings.index)
         provider = keys.provider(settings.encryption, master_key)
+        separate = settings.store.layout == "separate"
         connections = Connections(
-            inputs.path("path", path),
+            layout.place(inputs.path("path", path), names, settings.store.layout, create=create),
             durability=settings.store.durability,
             busy_timeout=settings.store.busy_timeout_seconds,
             create=create,
@@ -162,6 +164,8 @@ class Memory(
             encrypt=settings.encryption.enabled or master_key is not None,
         )
         try:
+            if separate:
+                layout.refuse_others(connections, names)
             workspace = Workspace(connections, names, who, settings, clock or SystemClock(), create=create)
         except BaseException:
             connections.close()
@@ -172,7 +176,7 @@ class Memory(
 
     @property
     def path(self) -> Path:
-        """The directory of the store."""
+        """The directory of the store; with ``store.layout: separate`` that of this namespace."""
         return self._workspace.directory
 
     @property

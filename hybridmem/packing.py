@@ -15,7 +15,7 @@ from hybridmem.errors import InvalidInput
 from hybridmem.ports import TokenCounter
 from hybridmem.rendering import RENDERERS, Entry, Renderer, next_step_of, title
 from hybridmem.results import Hit
-from hybridmem.tokens import MARK, truncate
+from hybridmem.tokens import MARK, truncate, whole_end
 from hybridmem.types import ROOT_TYPE, Format, Node, Order
 
 OVER_BUDGET = "over budget"
@@ -312,7 +312,7 @@ class _Packer:
         longest = _CHARACTERS * self._budget
         if len(hit.content) <= longest:
             return Entry(hit, branch, self._renderer.body(hit.content))
-        return Entry(hit, branch, self._renderer.body(hit.content[:longest] + MARK), cut=True)
+        return Entry(hit, branch, self._renderer.body(hit.content[: whole_end(hit.content, longest)] + MARK), cut=True)
 
     def _line(self, entry: Entry) -> str:
         return self._renderer.item(entry, dated=self._dates)

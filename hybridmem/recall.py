@@ -29,7 +29,6 @@ from hybridmem.store.past import Past
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import from_micros, to_micros
 from hybridmem.store.workspace import Workspace
-from hybridmem.text import clean_text
 from hybridmem.tokens import token_counter
 from hybridmem.types import Node
 
@@ -83,7 +82,7 @@ class Recall:
     ) -> SearchResult:
         wanted = self._workspace.config.retrieval.k if k is None else inputs.count("k", k)
         moment = None if as_of is None else to_micros(inputs.moment("as_of", as_of))
-        found = self._found(clean_text("query", query), wanted, scope, filters, trace, moment, shared)
+        found = self._found(inputs.query(query), wanted, scope, filters, trace, moment, shared)
         self._delivered(found.hits, moment)
         return found
 
@@ -103,7 +102,7 @@ class Recall:
         shape = inputs.one_of("format", settings.format if format is None else format, FORMATS)
         budget = settings.token_budget if token_budget is None else inputs.count("token_budget", token_budget)
         order = inputs.one_of("order", settings.order if order is None else order, ("tree", "time", "score"))
-        text = None if query is None else clean_text("query", query)
+        text = None if query is None else inputs.query(query)
         moment = None if as_of is None else to_micros(inputs.moment("as_of", as_of))
         found = self._found(text, settings.candidates, scope, filters, False, moment, shared)
         with self._workspace.read() as tx:

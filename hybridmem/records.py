@@ -309,7 +309,7 @@ def _weight(where: str, value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or value < 0:
         raise InvalidInput(f"{where}: 'weight' must be a number from 0, not {shown(value)}")
-    return min(float(value), 1.0)
+    return float(value) if value < 1 else 1.0  # a whole number may be too large for a float
 
 
 def _timestamp(where: str, value: Any) -> Any:

@@ -161,6 +161,11 @@ def _good_end(text: str, end: int) -> int:
         for place in reversed(places):
             if place > start and between_graphemes(text, place):
                 return place
+    return whole_end(text, end)
+
+
+def whole_end(text: str, end: int) -> int:
+    """The last place at or before ``end`` where ``text`` may be cut without damaging a character; 0: there is none."""
     while end > 0 and not between_graphemes(text, end):
         end -= 1
     return end

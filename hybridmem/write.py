@@ -70,9 +70,7 @@ class Writer:
             return self._store(tx, drafts)[0]
 
     def add_many(self, items: Iterable[Mapping[str, Any]]) -> list[Node]:
-        if not isinstance(items, Iterable):
-            raise InvalidInput(f"items: must be a list of mappings with 'content', not {shown(items)}")
-        drafts = [self._draft(position, item) for position, item in enumerate(items)]
+        drafts = [self._draft(position, item) for position, item in enumerate(inputs.batch("items", items))]
         if not drafts:
             return []
         drafts = self._estimating.filled(drafts, self.parent_key)

@@ -29,7 +29,7 @@ CANARY = re.compile(r"机密secret\d\dq")
 
 
 def opened(
-    store: Path, names: tuple[str, ...], agent: str = "same", *, clock: Clock | None = None, **sections: Any
+    store: Path, names: tuple[str, ...], agent: str = "same", /, *, clock: Clock | None = None, **sections: Any
 ) -> Memory:
     """A handle that does nothing behind the back of a test."""
     return Memory.open(
@@ -37,7 +37,7 @@ def opened(
     )
 
 
-def filled(store: Path, number: int, folder: Path, **options: Any) -> Own:
+def filled(store: Path, number: int, folder: Path, /, **options: Any) -> Own:
     """Fills one namespace: live, forgotten, archived, purged and merged memories, a summary, a checkpoint, a place."""
     own = f"机密secret{number:02d}q"
     with opened(store, NAMESPACES[number], **options) as m:

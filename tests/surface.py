@@ -105,7 +105,7 @@ WRITES: dict[str, Call] = {
     "erase": lambda m, own: m.erase(own.note),
     "set_group": lambda m, own: m.set_group(f"team 组 {own.canary}", [f"user:nobody-{own.canary}"]),
     "share": lambda m, own: m.share(own.task, f"group:team 组 {own.canary}"),
-    "unshare": lambda m, own: [m.unshare(one.id) for one in m.grants()],
+    "unshare": lambda m, own: [m.unshare(one.id) for one in m._sharing.grants()],
     "export_audit": lambda m, own: m.export_audit(own.folder / "audit.jsonl"),
     "prune_audit": lambda m, own: m.prune_audit(0),
     "flush": lambda m, own: m.flush(),

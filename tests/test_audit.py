@@ -28,7 +28,7 @@ ABOUT: dict[str, Any] = {
     "feedback": "event", "merge_duplicates": "note", "unmerge": "note", "move": "event", "pin": "event",
     "start_task": "made", "update_task": "task", "switch_task": "task", "claim_task": "task", "release_task": "task",
     "finish_task": "task", "unconsolidate": "summary", "consolidate": "done", "unarchive": "archived",
-    "archive": "archived", "restore_forgotten": "forgotten",
+    "archive": "archived", "restore_forgotten": "forgotten", "share": "task",
     "get": ("fact", "forgotten", "archived"),
     "erase": "note", "forget": ("forgotten", None),
     "context": (None, None, None, "task"),

@@ -7,7 +7,9 @@ files, backups and whatever else lies there; with SQLite's secure_delete on and 
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -292,3 +294,49 @@ def test_another_handle_that_has_it_open_is_told(tmp_path: Path) -> None:
         first.erase_namespace(everything=True)
         with pytest.raises(LookupError, match="erased"):
             second.get("secret")
+
+
+def sealed(store: Path) -> tuple[bytes, ...]:
+    """What an encrypted store keeps of ``secret``: sealed contents and metadata of every revision, and its vector."""
+    with closing(sqlite3.connect(store / "tree.db")) as conn:
+        rows = conn.execute(
+            "SELECT content, metadata FROM revision r JOIN node n ON n.id = r.node_id WHERE n.uid = 'secret'"
+        ).fetchall()
+    return tuple(text.encode() for row in rows for text in row) + tuple(vectors(store, "secret"))
+
+
+@pytest.mark.parametrize("secure", [True, False], ids=["secure_delete", "no_secure_delete"])
+def test_sealed_it_is_gone_too(tmp_path: Path, secure: bool) -> None:
+    """Of an encrypted store not even what was sealed is left, so that a key that is found later opens nothing."""
+    store, key, elsewhere = tmp_path / "store", bytes(range(32)), tmp_path / "old.db"
+    with Memory.open(store, config=config(secure), master_key=key) as m:
+        m.add("留下 stays", id="other", parent="root")
+        task = m.start_task(f"报销 {TEXT}", next_step=MARKERS[0], parent="root")
+        m.add(TEXT, id="secret", type="fact", metadata={"speaker": MARKERS[1]})
+        m.update("secret", content=f"改 {TEXT}")
+        m.feedback("secret", helpful=True, note=f"说得对 {TEXT}")
+        m.checkpoint(f"标签 {MARKERS[2]}")
+        m.backup(label=f"标签 {MARKERS[2]}")
+        m.backup(elsewhere)
+        m.flush()
+        blobs = sealed(store)
+        assert len(found(store, blobs=blobs)) > len(blobs)
+        receipt = m.erase(task.id, subtree=True)
+        assert receipt.complete, receipt.left
+        assert receipt.counts["labels"] == 1
+        assert "erased" in [one.label for one in m.checkpoints()]
+        assert [one.label for one in m.backups()] == ["erased"]
+        assert found(store, blobs=blobs) == []
+        m.flush()
+        assert m.search("留下 stays", k=1)[0].id == "other"
+        assert m.verify(replay=True).findings == ()
+    restore_backup(elsewhere, store, replace=True, master_key=key)
+    shutil.rmtree(store / "aside")
+    assert found(store, blobs=blobs) == []
+    with Memory.open(store, config=config(secure), master_key=key) as m:
+        m.flush()
+        assert m.get("secret").is_purged
+        assert m.verify(replay=True).findings == ()
+        m.erase_namespace(everything=True)
+    assert found(store, texts=(), blobs=blobs) == []
+    assert verify_erasure(store, master_key=key).ok

@@ -14,7 +14,8 @@ import pytest
 from isolated import CANARY, NAMESPACES, filled, opened, told
 from surface import BY_ID, NOT_CALLS, OF_THE_STORE, READS, WRITES, Own, number_of, others
 
-from hybridmem import InvalidInput, Memory, NotFound
+from hybridmem import InvalidInput, Memory, NotFound, Principal
+from hybridmem.types import STATES
 
 Made = tuple[Path, tuple[Own, ...]]
 
@@ -130,3 +131,32 @@ def test_backups_tell_no_names_of_others(made: Made, copied: Path) -> None:
         m.backup(label=f"标签 {made[1][0].canary}")
     with opened(copied, NAMESPACES[17]) as m:
         assert not CANARY.findall(told(m.backups()))
+
+
+def test_a_grant_opens_its_subtree_and_nothing_beside_or_above(made: Made, copied: Path) -> None:
+    """With the highest right on one branch: every other id of that namespace still leads nowhere by any call, and no
+    call that lists or counts tells anything of it."""
+    theirs, own = made[1][0], made[1][1]
+    with opened(copied, NAMESPACES[0]) as m:
+        m.share(theirs.task, Principal.user(NAMESPACES[1]), "admin")
+        inside = {node.id for node in m.walk(theirs.task)}
+        outside = {node.id for node in m.walk()} - inside
+    with opened(copied, NAMESPACES[1]) as m:
+        mine = number_of(copied, m)
+        for name, call in READS.items():
+            text = told(call(m, own))
+            assert not [one for one in outside if one in text], name
+            if name not in ("search", "context", "shared"):
+                assert set(CANARY.findall(text)) <= {own.canary}, name
+        found = {hit.id for hit in m.search("机密 secret", 500, states=list(STATES)) if hit.node.owner is not None}
+        assert found == inside - {theirs.purged}  # which says nothing any more
+        assert {node.id for node in m.walk(theirs.task)} == inside
+        before = others(copied, mine)
+        for id in outside:
+            for name, call_by in BY_ID.items():
+                with pytest.raises((NotFound, InvalidInput)) as refused:
+                    call_by(m, id)
+                with pytest.raises(type(refused.value)) as unknown:
+                    call_by(m, "nosuchid")
+                assert str(refused.value).replace(id, "nosuchid") == str(unknown.value), name
+        assert others(copied, mine) == before

@@ -4,51 +4,19 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sharers import GUEST, OTHER, OWNER, START, Three, ids
 
 from hybridmem import AccessDenied, InvalidInput, Memory, Node, NotFound, Principal
-from hybridmem.embed.hashing import HashingEmbedder
+from hybridmem.guest import Guest, Resolver
 from hybridmem.store import grants as store_grants
-
-CONFIG = {"index": {"background": False}}
-OWNER, GUEST, OTHER = ("acme", "张三"), ("acme", "li-si"), ("acme", "王五")
-START = datetime(2026, 12, 2, 12, tzinfo=timezone.utc)
-
-
-class SetClock:
-    """A clock that stands where it is put."""
-
-    def __init__(self) -> None:
-        self.at = START
-
-    def now(self) -> datetime:
-        return self.at
-
-
-class Three:
-    """An owner, a guest and somebody else in one store, with one clock."""
-
-    def __init__(self, store: Path) -> None:
-        self.store, self.clock = store, SetClock()
-        self.owner, self.guest, self.other = self.open(OWNER), self.open(GUEST), self.open(OTHER)
-        self.beside = self.owner.add("秘密工资 secret salary beside", type="fact", parent="root")
-        self.above = self.owner.add("上面的秘密 secret above", parent="root")
-        self.top = self.owner.add("报销项目 claims project", parent=self.above)
-        self.fact = self.owner.add("发票被财务退回 the invoice was returned", type="fact", parent=self.top)
-        self.leaf = self.owner.add("发票号码 INV-7 invoice number", type="event", parent=self.fact)
-        self.archived = self.owner.add("旧发票 old invoice", type="event", parent=self.top)
-        self.owner.archive(self.archived.id)
-
-    def open(self, names: tuple[str, ...], agent: str = "bot") -> Memory:
-        return Memory.open(
-            self.store, namespace=names, agent=agent, config=CONFIG, embedder=HashingEmbedder(), clock=self.clock
-        )
+from hybridmem.store import tree
 
 
 @pytest.fixture
@@ -57,10 +25,6 @@ def three(tmp_path: Path) -> Iterator[Three]:
     yield made
     for one in (made.owner, made.guest, made.other):
         one.close()
-
-
-def ids(nodes: Any) -> list[str]:
-    return [one.id for one in nodes]
 
 
 def seen(m: Memory, everything: list[str]) -> set[str]:
@@ -198,107 +162,12 @@ def test_a_reader_sees_live_ones_only_a_writer_all(three: Three) -> None:
         three.guest.get(three.archived.id)
     assert three.archived.id not in ids(three.guest.walk(three.top.id))
     assert not list(three.guest.search("旧发票", states=["archived"]))
+    with pytest.raises(NotFound):  # not AccessDenied, which would tell that it is there
+        three.guest.update(three.archived.id, content="x")
     three.owner.share(three.top.id, "user:acme/li-si", "write")
     assert three.guest.get(three.archived.id).state == "archived"
     assert three.archived.id in ids(three.guest.walk(three.top.id))
     assert ids(three.guest.search("旧发票", states=["archived"])) == [three.archived.id]
-
-
-Verb = Callable[[Memory, Three], Any]
-WRITE: dict[str, Verb] = {
-    "history": lambda m, t: m.history(t.fact.id),
-    "add": lambda m, t: m.add("新的 new", parent=t.fact.id),
-    "add node": lambda m, t: m.add("新的 new", parent=t.fact),
-    "add_many": lambda m, t: m.add_many(iter([{"content": "一", "parent": t.top.id}, {"content": "二", "parent": 0}])),
-    "observe": lambda m, t: m.observe(iter([{"role": "user", "content": "请记住我偏好红色"}]), parent=t.top.id),
-    "update": lambda m, t: m.update(t.fact.id, content="改了 changed"),
-    "supersede": lambda m, t: m.supersede(t.fact.id, "现在 now"),
-    "feedback": lambda m, t: m.feedback(t.fact.id, confirmed_by=t.leaf.id, note="对"),
-    "pin": lambda m, t: m.pin(t.leaf.id),
-}
-ADMIN: dict[str, Verb] = {
-    "move": lambda m, t: m.move(t.leaf.id, t.top.id),
-    "forget": lambda m, t: m.forget(t.leaf.id),
-    "restore_forgotten": lambda m, t: m.restore_forgotten(t.leaf.id),
-    "archive": lambda m, t: m.archive(t.leaf.id),
-    "unarchive": lambda m, t: m.unarchive(t.top.id),
-    "share": lambda m, t: m.share(t.fact.id, "user:acme/王五"),
-}
-#: What no right of a guest opens.
-NEVER: dict[str, Verb] = {
-    "start_task": lambda m, t: m.start_task("x", parent=t.top.id),
-    "finish_task": lambda m, t: m.finish_task(t.top.id),
-    "claim_task": lambda m, t: m.claim_task(t.top.id),
-    "consolidate": lambda m, t: m.consolidate(t.top.id),
-    "near_duplicates": lambda m, t: m.near_duplicates(t.top.id),
-    "merge_duplicates": lambda m, t: m.merge_duplicates(t.fact.id, [t.leaf.id]),
-    "policy": lambda m, t: m.forget(policy="least_weight", within=t.top.id),
-    "as_of": lambda m, t: m.get(t.fact.id, as_of=t.clock.at),
-    "beside": lambda m, t: m.update(t.beside.id, content="x"),
-    "above": lambda m, t: m.update(t.above.id, content="x"),
-    "reason": lambda m, t: m.feedback(t.fact.id, confirmed_by=t.beside.id),
-    "out": lambda m, t: m.move(t.leaf.id, t.above.id),
-    "bring": lambda m, t: m.move(m.add("own", parent="root").id, t.top.id),
-}
-
-
-@pytest.mark.parametrize("rights", ["read", "write", "admin"])
-@pytest.mark.parametrize("name", [*WRITE, *ADMIN])
-def test_each_verb_needs_its_right(three: Three, rights: str, name: str) -> None:
-    """What is refused changes nothing; what is done is in the owner's log, under a name that says who did it."""
-    three.owner.share(three.top.id, "user:acme/li-si", rights)
-    before = three.owner.operations()
-    allowed = rights == "admin" or (rights == "write" and name in WRITE)
-    call = (WRITE | ADMIN)[name]
-    if not allowed:
-        with pytest.raises(AccessDenied, match=f"for {rights}.* needs (write|admin).*acme/张三"):
-            call(three.guest, three)
-        assert three.owner.operations() == before
-        return
-    call(three.guest, three)
-    written = three.owner.operations()[len(before) :]
-    assert {one.agent for one in written} <= {"agent:acme/li-si:bot"}
-    assert bool(written) == (name not in ("history", "restore_forgotten"))
-    assert three.owner.verify(replay=True).ok
-    assert three.guest.verify(replay=True).ok
-    assert len(three.guest.operations()) == 1
-
-
-@pytest.mark.parametrize("name", NEVER)
-def test_what_no_right_opens(three: Three, name: str) -> None:
-    three.owner.share(three.top.id, "user:acme/li-si", "admin")
-    before = [node.to_dict() for node in three.owner.walk()]
-    with pytest.raises((NotFound, InvalidInput)) as refused:
-        NEVER[name](three.guest, three)
-    assert "secret" not in str(refused.value)
-    assert [node.to_dict() for node in three.owner.walk()] == before
-
-
-def test_the_top_itself_is_moved_and_superseded_by_its_owner_alone(three: Three) -> None:
-    three.owner.share(three.top.id, "user:acme/li-si", "admin")
-    for call in (
-        lambda: three.guest.supersede(three.top.id, "x"),
-        lambda: three.guest.move(three.top.id, three.fact.id),
-    ):
-        with pytest.raises(AccessDenied, match="top of what is shared"):
-            call()
-
-
-def test_an_id_cannot_be_chosen_in_anothers_namespace(three: Three) -> None:
-    """Whether it is taken would tell what is there."""
-    three.owner.share(three.top.id, "user:acme/li-si", "write")
-    for id in (three.beside.id, "free"):
-        with pytest.raises(InvalidInput, match="cannot be chosen"):
-            three.guest.add("x", parent=three.top.id, id=id)
-
-
-def test_a_guest_at_work_does_not_hold_what_the_owner_wants_to_forget(three: Three) -> None:
-    three.owner.share(three.top.id, "user:acme/li-si", "write")
-    three.guest.add("新的 new", parent=three.leaf.id)
-    three.owner.add("elsewhere 别处", parent="root")
-    three.owner.forget(three.top.id, subtree=True)
-    with pytest.raises(InvalidInput, match="forgotten"):
-        three.guest.add("x", parent=three.top.id)
 
 
 def test_a_grant_ends_by_the_clock_and_stays_ended(three: Three) -> None:
@@ -322,6 +191,42 @@ def test_a_grant_ends_by_the_clock_and_stays_ended(three: Three) -> None:
     fresh.close()
     with pytest.raises(InvalidInput, match="must lie ahead"):
         three.owner.share(three.top.id, "user:acme/li-si", expires=START)
+
+
+def test_a_guest_asks_again_in_each_of_its_transactions(three: Three) -> None:
+    """Between finding out that a call is allowed and doing it, a grant may be lowered or taken back."""
+    given = three.owner.share(three.top.id, "user:acme/li-si", "admin")
+    workspace = three.guest._workspace
+    resolver = Resolver(workspace)
+    with workspace.read() as tx:
+        place = resolver.place(tx, three.fact.id)
+    assert place is not None
+    guest = Guest(workspace, resolver, place.namespace, place.owner, "admin")
+    with guest.write() as tx:
+        assert tree.key(tx, guest.id, three.fact.id)
+    three.owner.share(three.top.id, "user:acme/li-si", "write")
+    for transaction in (guest.write, guest.read):
+        with pytest.raises(NotFound), transaction() as tx:
+            raise AssertionError("it was let in")
+    reader = Guest(workspace, resolver, place.namespace, place.owner, "read")
+    with reader.read() as tx:
+        assert tree.find(tx, reader.id, three.fact.id)
+        assert tree.find(tx, reader.id, three.beside.id) is None
+    three.owner.unshare(three.owner.grants()[0].id)
+    with pytest.raises(NotFound), reader.read() as tx:
+        raise AssertionError("it was let in")
+    assert given.rights == "admin"
+
+
+def test_a_walk_ends_where_it_is_taken_back(three: Three) -> None:
+    """It reads in pages; none comes after the revocation, and none of the nodes that were read before it."""
+    three.owner.add_many([{"content": f"发票 {number}", "parent": three.top.id} for number in range(600)])
+    given = three.owner.share(three.top.id, "user:acme/li-si")
+    nodes = three.guest.walk(three.top.id)
+    assert next(nodes).id == three.top.id
+    three.owner.unshare(given.id)
+    with pytest.raises(NotFound):
+        next(nodes)
 
 
 def test_groups_and_agents_take_effect_and_end_at_once(three: Three) -> None:
@@ -433,6 +338,7 @@ def test_ids_outside_are_left_out_of_what_is_told(three: Three) -> None:
     node = three.guest.get(three.beside.id)
     assert (node.replaced_by, node.parent_id) == (None, three.top.id)
     told = repr(three.guest.history(three.beside.id))
+    assert "share" not in {one.kind for one in three.guest.history(three.top.id)}  # with whom else
     assert three.above.id not in told
     assert three.owner.root().id not in told
     assert "user" not in told

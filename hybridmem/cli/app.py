@@ -32,6 +32,7 @@ from hybridmem.cli import (
     forgetting,
     intake,
     memories,
+    namespaces,
     output,
     past,
     recovery,
@@ -103,7 +104,7 @@ def build() -> typer.Typer:
     group_options(app, help=HELP, epilog=EPILOG, extra={"version": version})
     parts = (
         demo, memories, intake, tasks, retrieval, tree, weights, forgetting, consolidating, recovery, past, backups,
-        doctor, erasing, files, auditing, encryption, sharing,
+        doctor, namespaces, erasing, files, auditing, encryption, sharing,
     )  # fmt: skip
     for part in parts:
         part.register(app)

@@ -143,11 +143,11 @@ class Options:
         :raises NotFound: one is not there and ``create`` is False; nothing is made.
         """
         from hybridmem.memory import Memory
-        from hybridmem.store.swap import is_pending
+        from hybridmem.store.layout import is_store
 
         settings = self.configuration(index__background=False)
         agent = _chosen(self.agent, "HYBRIDMEM_AGENT", "default")
-        if not create and not (self.path / DATABASE).is_file() and not is_pending(self.path):
+        if not create and not is_store(self.path):
             raise NotFound(
                 f"there is no store at {self.path}; name one with --store PATH or HYBRIDMEM_STORE, or create it by "
                 f"writing: hybridmem add 'text' --store {self.path}"

@@ -50,20 +50,23 @@ def check_files(directory: Path, dimension: int | None) -> frozenset[str]:
 def clear_room(directory: Path) -> None:
     """Writes zeros into the room that each index below a directory has for elements, and has not used: hnswlib writes
     there what it was given by the system unasked. Nothing reads it, and what is in use is not touched."""
-    for file in directory.glob(f"*/{FILES[1]}"):
+    for file in directory.glob(f"*/{FILES[0]}"):
         try:
-            header = (file.parent / FILES[0]).read_bytes()
-            if len(header) != HEADER.size:
-                continue
-            _, _, _, count, size, *_ = HEADER.unpack(header)
-            with file.open("r+b") as data:
-                length = data.seek(0, io.SEEK_END)
-                used = count * size
-                if used < length:
-                    data.seek(used)
-                    data.write(bytes(length - used))
+            header = file.read_bytes()
+            if len(header) == HEADER.size:
+                _, _, _, count, size, *_ = HEADER.unpack(header)
+                _clear_after(file.with_name(FILES[1]), count * size)
+                _clear_after(file.with_name(FILES[2]), count * 4)
         except OSError:
             continue  # it has just been replaced or removed
+
+
+def _clear_after(file: Path, used: int) -> None:
+    with file.open("r+b") as data:
+        length = data.seek(0, io.SEEK_END)
+        if used < length:
+            data.seek(used)
+            data.write(bytes(length - used))
 
 
 @dataclass(frozen=True, slots=True)

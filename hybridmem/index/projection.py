@@ -235,9 +235,9 @@ class Projection:
             self._give_up(str(error))
 
     def _clear_room(self) -> None:
-        """What hnswlib has never filled holds whatever was in the memory of this process, erased vectors too."""
-        if self._generation:
-            clear_room(self._directory)
+        """What hnswlib has never filled holds whatever was in the memory of this process: texts of any namespace of any
+        store that is open in it, whether they are encrypted there or erased."""
+        clear_room(self._directory)
 
     def _is_filling(self, connections: Connections) -> bool:
         with connections.read() as tx:

@@ -21,10 +21,10 @@ from typing import Any
 
 from hybridmem import faults
 from hybridmem.audit import OK, Call
-from hybridmem.store import sealing, tree
+from hybridmem.store import sealing
 from hybridmem.store.log import START, digest
 from hybridmem.store.log import head as log_head
-from hybridmem.store.points import set_setting, setting
+from hybridmem.store.points import is_there, set_setting, setting
 from hybridmem.store.rows import dump, from_micros
 from hybridmem.store.unlocking import ring
 from hybridmem.types import AuditEntry
@@ -110,19 +110,27 @@ def _append(
 def _said(tx: sqlite3.Connection, namespace: int, call: Call, queries: str) -> tuple[str | None, dict[str, Any]]:
     """The id and the details of an entry. What was given as an id and is none may be anything: it is hashed."""
     node, detail = call.node, call.detail
+    if not is_there(tx, namespace):  # it was erased, with what it would be hashed by
+        return (node if node is not None and _MADE.fullmatch(node) else None), detail
     if call.query is not None and queries != "none":
         detail = {**detail, "query": _asked(tx, namespace, call.query, queries)}
-    if node is not None and not _MADE.fullmatch(node) and tree.find(tx, namespace, node) is None:
-        return None, {**detail, "unknown_id": keyed(tx, namespace, node)}
+    if node is not None and not _MADE.fullmatch(node):
+        known = "SELECT 1 FROM node WHERE namespace_id = ? AND uid = ?"
+        if whole(node) != node or tx.execute(known, (namespace, node)).fetchone() is None:
+            return None, {**detail, "unknown_id": keyed(tx, namespace, node)}
     return node, detail
 
 
 def _asked(tx: sqlite3.Connection, namespace: int, query: str, queries: str) -> str:
     """A query as it is kept; in an encrypted store never as it was asked."""
-    if queries == "plain" and ring(tx) is None:
-        # One that was refused may be of any length, and hold halves of characters, which SQLite cannot keep.
-        return query[:MOST_OF_A_QUERY].encode("utf-8", "replace").decode("utf-8")
-    return keyed(tx, namespace, query)
+    # One that was refused may be of any length.
+    return whole(query[:MOST_OF_A_QUERY]) if queries == "plain" and ring(tx) is None else keyed(tx, namespace, query)
+
+
+def whole(text: str) -> str:
+    """The text with halves of characters written out: SQLite cannot take them, and an entry that cannot be written
+    would keep every later write of the handle from happening."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def keyed(tx: sqlite3.Connection, namespace: int, text: str) -> str:

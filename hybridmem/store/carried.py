@@ -40,8 +40,6 @@ def _tombstones(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
         [row for row in rows if row[2] not in known],
     )
     new.execute("COMMIT")
-    new.execute("INSERT INTO lexical (lexical) VALUES ('optimize')")
-    new.execute("VACUUM")
 
 
 def _grants(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
@@ -67,6 +65,7 @@ def carry(directory: Path, new: Connection, keys: KeyProvider | None) -> None:
             cleansing.migrate(new)
             for one in CARRIED:
                 one(old, new)
+            cleansing.rewrite_alone(new)
     except sqlite3.DatabaseError as error:
         if new.in_transaction:
             new.execute("ROLLBACK")

@@ -39,7 +39,8 @@ def rewrite(connections: Connections, wait_seconds: float) -> str | None:
     :param wait_seconds: for others who write, or read an old state. :return: why it is not clean yet, or None.
     """
     deadline = time.monotonic() + wait_seconds
-    with closing(connections.separate()) as conn:
+    # One of its own that opens nothing that is sealed, see unlocking.uninstall().
+    with closing(sqlite3.connect(connections.database, timeout=1.0, isolation_level=None)) as conn:
         conn.execute("PRAGMA secure_delete = ON")
         why = _until(deadline, lambda: _tried(conn, "VACUUM"))
         if why is not None:
@@ -116,8 +117,7 @@ def cleanse_backup(
             unlock(made, keys, str(file))
             gone = erase_in(made, wanted, at, summaries=summaries)
             faults.point("erase.in_backup")
-            made.execute("INSERT INTO lexical (lexical) VALUES ('optimize')")
-            made.execute("VACUUM")
+            rewrite_alone(made)
             made.execute("BEGIN")
             found = backup.facts(made)
             made.execute("COMMIT")
@@ -131,6 +131,13 @@ def cleanse_backup(
 
     gone, _ = replace_file(file, write, check=check)
     return gone
+
+
+def rewrite_alone(conn: unlocking.Connection) -> None:
+    """The same for a database that nobody else has open; it reads nothing that is sealed afterwards."""
+    conn.execute("INSERT INTO lexical (lexical) VALUES ('optimize')")
+    unlocking.uninstall(conn)
+    conn.execute("VACUUM")
 
 
 def erase_in(conn: sqlite3.Connection, wanted: tombstones.Tombstones, at: int, *, summaries: bool) -> int:

@@ -19,6 +19,8 @@ CHECKPOINTS = "checkpoints"
 ASIDE = "aside"
 #: A restored database that is to take the place of the old one, see hybridmem.store.swap.
 RESTORED = f"{DATABASE_NAME}.restored"
+#: In a directory that has a store for each namespace below it, see hybridmem.store.layout.
+MARKER = "hybridmem.layout"
 #: What a store consists of; whatever begins with VECTORS does as well.
 OWN = frozenset(
     {
@@ -77,7 +79,8 @@ def refuse_own(file: Path) -> None:
     for above in target.parents:
         name = target.relative_to(above).parts[0]
         is_own = name in OWN or name.startswith(VECTORS)
-        if is_own and any((above / one).exists() for one in (DATABASE_NAME, RESTORED)):
+        is_marker = name == MARKER and target.parent == above
+        if (is_own and any((above / one).exists() for one in (DATABASE_NAME, RESTORED))) or is_marker:
             raise InvalidInput(
                 f"file: {file} is the database of a store, or belongs to it ({above}); name another file"
             )

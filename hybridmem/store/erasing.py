@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hybridmem.store import gathering, lexical, log, outbox, points, purged, states, tombstones, tree
+from hybridmem.store import gathering, lexical, log, outbox, points, purged, sealing, states, tombstones, tree
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import PURGED_KEY, Key, dump, subtree_range
 from hybridmem.store.states import Member
@@ -153,17 +153,21 @@ def _blank_labels(tx: sqlite3.Connection, namespace: int, nodes: Sequence[Member
     """Labels of checkpoints, and of this file if it is a backup, that name one of these nodes, are part of what
     it says, or have a word that no other memory here has."""
     rows = tx.execute(
-        "SELECT id, label FROM checkpoint WHERE namespace_id = ? AND label IS NOT NULL", (namespace,)
+        "SELECT number, label FROM checkpoint WHERE namespace_id = ? AND label IS NOT NULL", (namespace,)
     ).fetchall()
     record = points.setting(tx, "backup")
     said = _opened_label(tx, record["label"]) if record else None
     labels = {row[1] for row in rows} | ({said} if said else set())
     telling = _telling_labels(tx, namespace, labels, nodes) if labels else set()
-    ids = [row[0] for row in rows if row[1] in telling]
-    tx.executemany("UPDATE main.checkpoint SET label = ?, key_id = 0 WHERE id = ?", [(BLANK_LABEL, one) for one in ids])
+    numbers = [row[0] for row in rows if row[1] in telling]
+    key = sealing.writing(tx, namespace)
+    tx.executemany(
+        "UPDATE main.checkpoint SET label = ?, key_id = ? WHERE namespace_id = ? AND number = ?",
+        [(*sealing.text(key, BLANK_LABEL, number, "label"), namespace, number) for number in numbers],
+    )
     if record and said in telling:
         points.set_setting(tx, "backup", {**record, "label": BLANK_LABEL})
-    return len(ids)
+    return len(numbers)
 
 
 def _opened_label(tx: sqlite3.Connection, stored: str | list[Any] | None) -> str | None:

@@ -17,6 +17,7 @@ from hybridmem.store import sealing
 from hybridmem.store.paths import path_below, path_end, path_ids
 from hybridmem.store.rows import NODE_COLUMNS, NODE_TABLES, PURGED_KEY, Key, Part, dump, subtree_range, to_node
 from hybridmem.store.unlocking import ring
+from hybridmem.tokens import MARK, whole_end
 from hybridmem.types import Node, State
 
 _SPEAKER = 11  # where it stands in SCAN_COLUMNS
@@ -377,7 +378,7 @@ def titles(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[str, .
 def title(content: str) -> str:
     """The first line that is not blank, cut at 120 characters: a content's name in a path."""
     line = next((line.strip() for line in content.splitlines() if line.strip()), content.strip())
-    return line if len(line) <= 120 else line[:119] + "…"
+    return line if len(line) <= 120 else line[: whole_end(line, 119) or 119] + MARK
 
 
 def count_below(tx: sqlite3.Connection, path: str, limit: int) -> int:

@@ -78,6 +78,12 @@ def install(conn: Connection, keyring: Keyring) -> None:
         conn.execute(f"CREATE TEMP VIEW {name} AS {select}")
 
 
+def uninstall(conn: Connection) -> None:
+    """From here on it reads what is stored as it is: SQLite cannot rewrite a file while the views are there."""
+    for name in VIEWS:
+        conn.execute(f"DROP VIEW IF EXISTS temp.{name}")
+
+
 def _guarded(tx: Connection, opened: Callable[[], str], what: str, subject: int, name: str) -> str | None:
     """SQLite tells nothing of what a function raises, so that is kept aside."""
     try:

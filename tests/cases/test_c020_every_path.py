@@ -152,13 +152,13 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "tree of it": (("tree", "{task}", "--depth", "9"), "{canary}"),
 }
 #: Those that change something, of which tests/cli/test_documents.py says that they touch nobody else's; and those that
-#: read nothing of a namespace.
+#: read nothing in a namespace: "namespaces" tells names to who has the whole store in hand.
 OTHERS = {
     "add", "archive", "backup", "backups", "config", "decrypt", "demo", "encrypt", "erase", "feedback", "forget",
-    "grants", "group", "import", "index", "merge", "move", "new-key", "observe", "purge-forgotten", "reembed",
-    "reencrypt", "restore", "restore-backup", "restore-forgotten", "rotate-key", "share", "shared", "supersede",
-    "task claim", "task finish", "task release", "task start", "task switch", "task update", "unarchive",
-    "unconsolidate", "unmerge", "unshare", "update", "verify-erasure",
+    "grants", "group", "import", "index", "merge", "move", "namespaces", "new-key", "observe", "purge-forgotten",
+    "reembed", "reencrypt", "restore", "restore-backup", "restore-forgotten", "rotate-key", "share", "shared",
+    "supersede", "task claim", "task finish", "task release", "task start", "task switch", "task update",
+    "unarchive", "unconsolidate", "unmerge", "unshare", "update", "verify-erasure",
 }  # fmt: skip
 #: What is about the store as a whole, by design; what is said of a backup is tested in tests/test_isolation.py.
 WHOLE = {"doctor"}

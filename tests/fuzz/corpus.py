@@ -13,7 +13,10 @@ CORPUS: dict[str, list[Any]] = {
         (["backup", "x" * 300], None),  # 1: no file can have that name
         (["--json", '{"a":' * 5_000], None),  # 2: a word that no message can show
     ],
-    "file": [],
+    "file": [
+        # a weight that is no float
+        (b'{"nodes": [{"id": "a", "content": "x", "weight": ' + b"9" * 400 + b"}]}", "tree", True, "task"),
+    ],
     "messages": [],
     "query": [
         Query("发票", k=0, filters=(("types", False),)),  # 1: no list
@@ -22,5 +25,6 @@ CORPUS: dict[str, list[Any]] = {
     "value": [
         ("add id", None, 5_000, False),  # 1: a value that no message can show
         ("update version", None, 5_000, False),  # 1
+        ("add importance", 10**400, 0, False),  # a number that is no float
     ],
 }

@@ -1,0 +1,160 @@
+"""Which right opens which verb on what another shares, and what none opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sharers import GUEST, OWNER, Three
+
+from hybridmem import AccessDenied, InvalidInput, Memory, NotFound, Principal
+from hybridmem.embed.hashing import HashingEmbedder
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Three]:
+    made = Three(tmp_path / "store")
+    yield made
+    for one in (made.owner, made.guest, made.other):
+        one.close()
+
+
+Verb = Callable[[Memory, Three], Any]
+WRITE: dict[str, Verb] = {
+    "history": lambda m, t: m.history(t.fact.id),
+    "add": lambda m, t: m.add("新的 new", parent=t.fact.id),
+    "add node": lambda m, t: m.add("新的 new", parent=t.fact),
+    "add_many": lambda m, t: m.add_many(iter([{"content": "一", "parent": t.top.id}, {"content": "二", "parent": 0}])),
+    "observe": lambda m, t: m.observe(iter([{"role": "user", "content": "请记住我偏好红色"}]), parent=t.top.id),
+    "update": lambda m, t: m.update(t.fact.id, content="改了 changed"),
+    "supersede": lambda m, t: m.supersede(t.fact.id, "现在 now"),
+    "feedback": lambda m, t: m.feedback(t.fact.id, confirmed_by=t.leaf.id, note="对"),
+    "pin": lambda m, t: m.pin(t.leaf.id),
+}
+ADMIN: dict[str, Verb] = {
+    "move": lambda m, t: m.move(t.leaf.id, t.top.id),
+    "forget": lambda m, t: m.forget(t.leaf.id),
+    "restore_forgotten": lambda m, t: m.restore_forgotten(t.leaf.id),
+    "archive": lambda m, t: m.archive(t.leaf.id),
+    "unarchive": lambda m, t: m.unarchive(t.top.id),
+    "share": lambda m, t: m.share(t.fact.id, "user:acme/王五"),
+}
+#: What no right of a guest opens.
+NEVER: dict[str, Verb] = {
+    "start_task": lambda m, t: m.start_task("x", parent=t.top.id),
+    "finish_task": lambda m, t: m.finish_task(t.top.id),
+    "claim_task": lambda m, t: m.claim_task(t.top.id),
+    "consolidate": lambda m, t: m.consolidate(t.top.id),
+    "near_duplicates": lambda m, t: m.near_duplicates(t.top.id),
+    "merge_duplicates": lambda m, t: m.merge_duplicates(t.fact.id, [t.leaf.id]),
+    "policy": lambda m, t: m.forget(policy="least_weight", within=t.top.id),
+    "as_of": lambda m, t: m.get(t.fact.id, as_of=t.clock.at),
+    "beside": lambda m, t: m.update(t.beside.id, content="x"),
+    "above": lambda m, t: m.update(t.above.id, content="x"),
+    "reason": lambda m, t: m.feedback(t.fact.id, confirmed_by=t.beside.id),
+    "out": lambda m, t: m.move(t.leaf.id, t.above.id),
+    "bring": lambda m, t: m.move(m.add("own", parent="root").id, t.top.id),
+}
+
+
+@pytest.mark.parametrize("rights", ["read", "write", "admin"])
+@pytest.mark.parametrize("name", [*WRITE, *ADMIN])
+def test_each_verb_needs_its_right(three: Three, rights: str, name: str) -> None:
+    """What is refused changes nothing; what is done is in the owner's log, under a name that says who did it."""
+    three.owner.share(three.top.id, "user:acme/li-si", rights)
+    before = three.owner.operations()
+    allowed = rights == "admin" or (rights == "write" and name in WRITE)
+    call = (WRITE | ADMIN)[name]
+    if not allowed:
+        with pytest.raises(AccessDenied, match=f"for {rights}.* needs (write|admin).*acme/张三"):
+            call(three.guest, three)
+        assert three.owner.operations() == before
+        return
+    call(three.guest, three)
+    written = three.owner.operations()[len(before) :]
+    assert {one.agent for one in written} <= {"agent:acme/li-si:bot"}
+    assert bool(written) == (name not in ("history", "restore_forgotten"))
+    assert three.owner.verify(replay=True).ok
+    assert three.guest.verify(replay=True).ok
+    assert len(three.guest.operations()) == 1
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_what_no_right_opens(three: Three, name: str) -> None:
+    three.owner.share(three.top.id, "user:acme/li-si", "admin")
+    before = [node.to_dict() for node in three.owner.walk()]
+    with pytest.raises((NotFound, InvalidInput)) as refused:
+        NEVER[name](three.guest, three)
+    assert "secret" not in str(refused.value)
+    assert [node.to_dict() for node in three.owner.walk()] == before
+
+
+def test_the_top_itself_is_moved_and_superseded_by_its_owner_alone(three: Three) -> None:
+    three.owner.share(three.top.id, "user:acme/li-si", "admin")
+    for call in (
+        lambda: three.guest.supersede(three.top.id, "x"),
+        lambda: three.guest.move(three.top.id, three.fact.id),
+    ):
+        with pytest.raises(AccessDenied, match="top of what is shared"):
+            call()
+
+
+def test_an_id_cannot_be_chosen_in_anothers_namespace(three: Three) -> None:
+    """Whether it is taken would tell what is there."""
+    three.owner.share(three.top.id, "user:acme/li-si", "write")
+    for id in (three.beside.id, "free"):
+        with pytest.raises(InvalidInput, match="cannot be chosen"):
+            three.guest.add("x", parent=three.top.id, id=id)
+
+
+def test_a_guest_at_work_does_not_hold_what_the_owner_wants_to_forget(three: Three) -> None:
+    three.owner.share(three.top.id, "user:acme/li-si", "write")
+    three.guest.add("新的 new", parent=three.leaf.id)
+    three.owner.add("elsewhere 别处", parent="root")
+    three.owner.forget(three.top.id, subtree=True)
+    with pytest.raises(InvalidInput, match="forgotten"):
+        three.guest.add("x", parent=three.top.id)
+
+
+def test_the_audit_trail_of_both_tells_of_a_guests_write_and_the_guests_of_its_reads(three: Three) -> None:
+    """One entry for a call in the guest's own trail, saying how it ended by whichever way; what it wrote is in the
+    owner's too, under a name that says who it was."""
+    three.owner.share(three.top.id, "user:acme/li-si", "write")
+    three.guest.get(three.fact.id)
+    list(three.guest.walk(three.top.id))
+    three.guest.update(three.fact.id, content="改了 changed")
+    with pytest.raises(AccessDenied):
+        three.guest.forget(three.fact.id)
+    own = [(one.verb, one.node_id, one.outcome) for one in three.guest.audit()][1:]
+    assert own == [
+        ("get", three.fact.id, "ok"), ("walk", three.top.id, "ok"), ("update", three.fact.id, "ok"),
+        ("forget", three.fact.id, "AccessDenied"),
+    ]  # fmt: skip
+    theirs = [(one.verb, one.agent) for one in three.owner.audit() if one.agent != "bot"]
+    assert theirs == [("update", "agent:acme/li-si:bot")]
+    assert three.owner.verify().ok
+    assert three.guest.verify().ok
+
+
+def test_what_is_shared_is_found_in_an_encrypted_store_too(tmp_path: Path) -> None:
+    """Where the vectors of each namespace are turned by a secret of its own, the question is turned for each owner."""
+    settings = {"index": {"background": False}, "encryption": {"enabled": True}}
+    embedder = HashingEmbedder()
+
+    def opened(names: tuple[str, ...]) -> Memory:
+        return Memory.open(tmp_path / "s", namespace=names, config=settings, embedder=embedder, master_key=b"k" * 32)
+
+    with opened(OWNER) as owner, opened(GUEST) as guest:
+        top = owner.add("报销项目 claims project", parent="root")
+        fact = owner.add("发票被财务退回 the invoice was returned", type="fact", parent=top)
+        owner.flush()
+        owner.share(top.id, Principal.user(GUEST), "write")
+        (mine,) = owner.search("财务 invoice", 1)
+        (found,) = guest.search("财务 invoice", 1)
+        assert found.id == mine.id == fact.id
+        assert found.path == ("报销项目 claims project",)
+        assert found.score_details.cosine == pytest.approx(mine.score_details.cosine, abs=1e-6)
+        added = guest.add("客人写的 by a guest", parent=top.id)
+        assert owner.get(added.id).content == "客人写的 by a guest"
