@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from hybridmem import inputs
 from hybridmem.audit import audited
 from hybridmem.store.workspace import Workspace
 from hybridmem.trail import AuditTrail
@@ -74,7 +75,7 @@ class AuditVerbs:
         :raises InvalidInput: the file is part of a store. StoreFull: it cannot be written.
         """
         return self._audit.export(
-            Path(file), verb=verb, agent=agent, node=node, since=since, until=until, outcome=outcome
+            inputs.path("file", file), verb=verb, agent=agent, node=node, since=since, until=until, outcome=outcome
         )
 
     @audited(keep=("older_than", "dry_run"))

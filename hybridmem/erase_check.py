@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hybridmem import config as configuration
+from hybridmem import inputs
 from hybridmem.backup import backup_files
 from hybridmem.config import Config
 from hybridmem.erased import ErasureCheck, ErasureReceipt
-from hybridmem.errors import HybridMemError, NotFound
+from hybridmem.errors import HybridMemError, InvalidInput, NotFound
 from hybridmem.index import health
 from hybridmem.ports import KeyProvider
 from hybridmem.store import backup, cleansing, leftovers, receipts
@@ -24,14 +25,16 @@ from hybridmem.whole_store import open_whole
 def load_receipt(file: str | Path) -> ErasureReceipt:
     """A receipt that ``erase --json`` printed, or ``receipt.to_dict()`` as JSON.
 
-    :raises NotFound: there is no such file. HybridMemError: it is no receipt.
+    :raises NotFound: there is no such file. InvalidInput: it is no receipt.
     """
     try:
-        return ErasureReceipt.from_dict(json.loads(Path(file).read_text(encoding="utf-8")))
+        return ErasureReceipt.from_dict(json.loads(inputs.path("file", file).read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise NotFound(f"{file}: there is no such file") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HybridMemError(f"{file}: is no receipt of an erasure ({type(error).__name__})") from error
+    except InvalidInput:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidInput(f"{file}: is no receipt of an erasure ({type(error).__name__})") from error
 
 
 def verify_erasure(
@@ -48,7 +51,7 @@ def verify_erasure(
     :param wanted: None: all receipts that the store has.
     :param finish: first finish what was cut off.
     """
-    with open_whole(Path(path), configuration.load(config), master_key=master_key) as store:
+    with open_whole(inputs.path("path", path), configuration.load(config), master_key=master_key) as store:
         if finish:
             store.cleansing.finish()
         return _checked(store.connections, wanted)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hybridmem import config as configuration
-from hybridmem import keys
+from hybridmem import inputs, keys
 from hybridmem.config import Config
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import EncryptionError, HybridMemError, InvalidInput
@@ -73,7 +73,7 @@ def encrypt(
     """
     if to not in ("encrypted", "new", "plain"):
         raise InvalidInput(f"to: must be encrypted, new or plain, not {to!r}")
-    directory, settings = Path(path), configuration.load(config)
+    directory, settings = inputs.path("path", path), configuration.load(config)
     provider = keys.provider(settings.encryption, master_key)
     if provider is None:
         Connections(directory, create=False).close()  # says which key it needs, if it is encrypted

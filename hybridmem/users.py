@@ -48,10 +48,13 @@ def export_user(
     :param master_key: of an encrypted store, as for Memory.open(). The file is not sealed.
     :raises NotFound: there is no store. InvalidInput: the user is no name, or the file is part of a store.
     """
-    name, target = inputs.name("user", user), Path(file)
+    name, target = inputs.name("user", user), inputs.path("file", file)
     refuse_own(target)
     provider = keys.provider(configuration.load(config).encryption, master_key)
-    with closing(Connections(Path(path), create=False, keys=provider)) as connections, connections.read() as tx:
+    with (
+        closing(Connections(inputs.path("path", path), create=False, keys=provider)) as connections,
+        connections.read() as tx,
+    ):
         spaces = {names: _selected(tx, namespace, names, name) for namespace, names in points.namespaces(tx).items()}
         told: list[dict[str, Any]] = []
         for namespace, names in points.namespaces(tx).items():
@@ -86,7 +89,10 @@ def erase_user(
     """
     name, settings = inputs.name("user", user), configuration.load(config)
     provider = keys.provider(settings.encryption, master_key)
-    with closing(Connections(Path(path), create=False, keys=provider)) as connections, connections.read() as tx:
+    with (
+        closing(Connections(inputs.path("path", path), create=False, keys=provider)) as connections,
+        connections.read() as tx,
+    ):
         spaces = {names: _selected(tx, namespace, names, name) for namespace, names in points.namespaces(tx).items()}
     concerned = {names: chosen for names, chosen in spaces.items() if chosen is None or chosen}
     quiet = settings.model_copy(update={"index": settings.index.model_copy(update={"background": False})})
@@ -95,7 +101,7 @@ def erase_user(
     for names, chosen in concerned.items():
         with Memory.open(path, namespace=names, create=False, **given) as memory:
             gone.add(_erase_in(memory, name, whole=chosen is None, dry_run=dry_run))
-    with open_whole(Path(path), settings, embedder, provider) as store:
+    with open_whole(inputs.path("path", path), settings, embedder, provider) as store:
         row = None
         if not dry_run:
             with store.connections.write() as tx:

@@ -21,7 +21,9 @@ CORPUS: dict[str, list[Any]] = {
     "query": [
         Query("发票", k=0, filters=(("types", False),)),  # 1: no list
         Query("发票", budget=HUGE, as_context=True),  # 1: a number that no message can show
-        Query("发票", scope="\ud800"),  # 1000: the entry in the audit trail could never be written, nor anything after it
+        Query(
+            "发票", scope="\ud800"
+        ),  # 1000: the entry in the audit trail could never be written, nor anything after it
     ],
     "value": [
         ("add id", None, 5_000, False),  # 1: a value that no message can show
