@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, cast
 
+from hybridmem import inputs
 from hybridmem.findings import Report
 from hybridmem.store import layout
 
@@ -23,7 +24,7 @@ def each_store(check: Check[P]) -> Check[P]:
 
     @functools.wraps(check)
     def run(path: str | Path, *given: P.args, **options: P.kwargs) -> Report:
-        place, namespace = Path(path), options.get("namespace")
+        place, namespace = inputs.path("path", path), options.get("namespace")
         if not layout.is_separate(place):
             return check(path, *given, **options)
         if isinstance(namespace, tuple):

@@ -33,7 +33,7 @@ def load_receipt(file: str | Path) -> ErasureReceipt:
         raise NotFound(f"{file}: there is no such file") from None
     except InvalidInput:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidInput(f"{file}: is no receipt of an erasure ({type(error).__name__})") from error
 
 

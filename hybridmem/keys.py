@@ -130,5 +130,8 @@ def _read(file: Path) -> bytes:
         if file.stat().st_size > 1000:
             raise ConfigError(f"encryption.key: {file} is too large for a key: it must hold {FORMS}")
         return file.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"encryption.key: {file} cannot be read: {error.strerror}") from error
+    except ConfigError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: no name of a file
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"encryption.key: {file} cannot be read: {why}") from error

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import OpenMemory
 from isolated import CANARY, NAMESPACES, filled, opened
 from surface import READS, WRITES, Own
 
 import hybridmem
 from hybridmem import InvalidInput, Memory, NotFound, inputs
 from hybridmem.store import unlocking
+from tests.conftest import OpenMemory
 
 PACKAGE = Path(hybridmem.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -56,6 +56,30 @@ def test_nothing_that_is_read_is_run(file: Path) -> None:
 )
 def test_the_check_of_what_is_run_sees_each(source: str) -> None:
     assert unsafe(source)
+
+
+#: What a parameter is called that a caller names a file or a directory by.
+NAMED = {"file", "path", "directory"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
+def test_a_path_from_outside_is_checked_where_it_becomes_one(file: Path) -> None:
+    """By inputs.path(): a NUL, half a character or a name that is too long is refused by name, not by the system."""
+    for item in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(item, ast.FunctionDef):
+            continue
+        taken = {one.arg for one in ast.walk(item.args) if isinstance(one, ast.arg) and "str" in _annotation(one)}
+        made = [
+            call.args[0].id
+            for call in ast.walk(item)
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "Path"
+            if call.args and isinstance(call.args[0], ast.Name)
+        ]
+        assert not taken & NAMED & set(made), item.name
+
+
+def _annotation(argument: ast.arg) -> str:
+    return "" if argument.annotation is None else ast.unparse(argument.annotation)
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from hybridmem import inputs
 from hybridmem.cli.memories import progress_bar
 from hybridmem.cli.options import Options, command
 from hybridmem.cli.output import Reply, console, one_line
@@ -37,7 +37,7 @@ def new_key(
     """
     from hybridmem.keys import new_key_file
 
-    found = new_key_file(Path(file))
+    found = new_key_file(inputs.path("file", file))
     return Reply(
         {"file": file, "key": found}, lambda screen: screen.print(f"key {found} in {one_line(file)}", soft_wrap=True)
     )

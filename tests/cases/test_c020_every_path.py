@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import typer
-from conftest import SteerableClock
 from isolated import NAMESPACES, filled, opened, told
 from surface import BY_ID, READS, Own
 
@@ -23,6 +22,7 @@ from hybridmem import Memory, NotFound
 from hybridmem.cli import main
 from hybridmem.cli.app import build
 from hybridmem.types import Stats
+from tests.conftest import SteerableClock
 
 #: The owner's name is a prefix of the other's, and in the third pair the other way round.
 PAIRS = [(0, 1), (18, 19), (1, 0)]

@@ -12,6 +12,7 @@ CORPUS: dict[str, list[Any]] = {
     "command": [
         (["backup", "x" * 300], None),  # 1: no file can have that name
         (["--json", '{"a":' * 5_000], None),  # 2: a word that no message can show
+        (["new-key", "a\0b"], None),  # 1000: no name of a file
     ],
     "file": [
         # a weight that is no float
@@ -21,9 +22,7 @@ CORPUS: dict[str, list[Any]] = {
     "query": [
         Query("发票", k=0, filters=(("types", False),)),  # 1: no list
         Query("发票", budget=HUGE, as_context=True),  # 1: a number that no message can show
-        Query(
-            "发票", scope="\ud800"
-        ),  # 1000: the entry in the audit trail could never be written, nor anything after it
+        Query("发票", scope="\ud800"),  # 1000: the entry in the audit trail could not be written, nor anything after it
     ],
     "value": [
         ("add id", None, 5_000, False),  # 1: a value that no message can show
