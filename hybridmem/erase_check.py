@@ -31,6 +31,8 @@ def load_receipt(file: str | Path) -> ErasureReceipt:
         return ErasureReceipt.from_dict(json.loads(inputs.path("file", file).read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise NotFound(f"{file}: there is no such file") from None
+    except InvalidInput:
+        raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidInput(f"{file}: is no receipt of an erasure ({type(error).__name__})") from error
 

@@ -48,11 +48,11 @@ def export_user(
     :param master_key: of an encrypted store, as for Memory.open(). The file is not sealed.
     :raises NotFound: there is no store. InvalidInput: the user is no name, or the file is part of a store.
     """
-    name, target = inputs.name("user", user), inputs.path("file", file)
+    name, target, place = inputs.name("user", user), inputs.path("file", file), inputs.path("path", path)
     refuse_own(target)
     provider = keys.provider(configuration.load(config).encryption, master_key)
     with (
-        closing(Connections(inputs.path("path", path), create=False, keys=provider)) as connections,
+        closing(Connections(place, create=False, keys=provider)) as connections,
         connections.read() as tx,
     ):
         spaces = {names: _selected(tx, namespace, names, name) for namespace, names in points.namespaces(tx).items()}
@@ -87,10 +87,10 @@ def erase_user(
 
     :return: one receipt for all. :raises NotFound: there is no store.
     """
-    name, settings = inputs.name("user", user), configuration.load(config)
+    name, place, settings = inputs.name("user", user), inputs.path("path", path), configuration.load(config)
     provider = keys.provider(settings.encryption, master_key)
     with (
-        closing(Connections(inputs.path("path", path), create=False, keys=provider)) as connections,
+        closing(Connections(place, create=False, keys=provider)) as connections,
         connections.read() as tx,
     ):
         spaces = {names: _selected(tx, namespace, names, name) for namespace, names in points.namespaces(tx).items()}
