@@ -31,7 +31,11 @@ def vectors(store: Path, uid: str) -> list[bytes]:
     return [bytes(row[0]) for row in rows]
 
 
-def found(directory: Path, *, texts: tuple[str, ...] = MARKERS, blobs: tuple[bytes, ...] = ()) -> list[str]:
+#: What of them the lexical index has: words without their endings, and pairs of characters are too common.
+STEMS = ("zqxmark", "zqy9mix")
+
+
+def found(directory: Path, *, texts: tuple[str, ...] = MARKERS + STEMS, blobs: tuple[bytes, ...] = ()) -> list[str]:
     """Where one of these texts or vectors stands in any file under a directory, byte for byte."""
     wanted = {f"{text} ({form})": one for text in texts for form, one in forms(text).items()}
     wanted |= {f"vector {number}": blob for number, blob in enumerate(blobs)}

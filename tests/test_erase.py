@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crash.helpers import QUIET
 from erasing import MARKERS, TEXT, found
 
 from hybridmem import InvalidInput, Memory, NotFound, verify_erasure
+from hybridmem.embed.hashing import HashingEmbedder
 
 OpenMemory = Callable[..., Memory]
 SHORT = {"min_tokens": 10}
@@ -182,6 +184,30 @@ def test_search_is_exact_until_the_new_index_is_filled(tmp_path: Path) -> None:
             m._indexer.query(m._workspace.id, __import__("numpy").ones(32, dtype="float32"), 3)
         m.flush()
         assert m._indexer.query(m._workspace.id, __import__("numpy").ones(32, dtype="float32"), 3)
+
+
+def test_a_vector_that_was_being_made_meanwhile_is_not_kept(memory: OpenMemory) -> None:
+    """The text was read before it was erased; its vector is ready only after."""
+
+    class Slow(HashingEmbedder):
+        meanwhile: Callable[[], object] | None = None
+
+        def embed_documents(self, texts: Sequence[str]) -> Any:
+            found = super().embed_documents(texts)
+            if self.meanwhile is not None:
+                self.meanwhile()
+                self.meanwhile = None
+            return found
+
+    embedder = Slow()
+    m = memory(embedder=embedder)
+    m.add(TEXT, id="secret", parent="root")
+    other = memory()
+    embedder.meanwhile = lambda: other.erase("secret")
+    m.flush()
+    with closing(sqlite3.connect(m.path / "tree.db")) as conn:
+        assert conn.execute("SELECT count(*) FROM embedding").fetchone() == (0,)
+    assert verify_erasure(m.path).ok
 
 
 def test_what_others_wrote_below_moves_up(memory: OpenMemory) -> None:

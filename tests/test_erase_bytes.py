@@ -18,6 +18,8 @@ from crash.helpers import QUIET
 from erasing import MARKERS, TEXT, found, vectors
 
 from hybridmem import Memory, restore_backup, verify, verify_erasure
+from hybridmem.index.health import check_structure
+from hybridmem.index.hnsw import HEADER, clear_room
 
 History = Callable[[Memory], None]
 
@@ -340,3 +342,26 @@ def test_sealed_it_is_gone_too(tmp_path: Path, secure: bool) -> None:
         m.erase_namespace(everything=True)
     assert found(store, texts=(), blobs=blobs) == []
     assert verify_erasure(store, master_key=key).ok
+
+
+def test_the_unused_room_of_an_index_is_cleared_and_the_rest_untouched(tmp_path: Path) -> None:
+    """hnswlib writes out memory that it never filled: whatever was there, perhaps an erased vector."""
+    store, junk = tmp_path / "store", b"zqjunk-of-this-process"
+    with Memory.open(store, config=QUIET) as m:
+        m.add_many({"content": f"第 {n} 条 item", "parent": "root"} for n in range(3))
+        m.flush()
+    files = [*store.glob("vectors/*/data_level0.bin"), *store.glob("vectors/*/length.bin")]
+    assert len(files) == 2
+    before = {file: file.read_bytes() for file in files}
+    for file in files:
+        file.write_bytes(before[file][: -len(junk)] + junk)
+    clear_room(store / "vectors")
+    assert not any(junk in file.read_bytes() for file in files)
+    (header,) = store.glob("vectors/*/header.bin")
+    count, size = HEADER.unpack(header.read_bytes())[3:5]
+    for file, width in zip(files, (size, 4), strict=True):
+        after = file.read_bytes()
+        assert after[: count * width] == before[file][: count * width]
+        assert not any(after[count * width :])
+        assert len(after) == len(before[file])
+    assert check_structure(store / "vectors") is None

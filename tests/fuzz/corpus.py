@@ -12,6 +12,9 @@ CORPUS: dict[str, list[Any]] = {
     "command": [
         (["backup", "x" * 300], None),  # 1: no file can have that name
         (["--json", '{"a":' * 5_000], None),  # 2: a word that no message can show
+        (["--json", "add", "x", "--metadata", '{"a":' * 5_000], None),  # deeper than Python reads
+        (["--json", "export", "store/../store/tree.db"], None),  # over the store's own file
+        (["--json", "export", "out.jsonl", "--format", "xml"], None),  # refused, and no file is left
         (["new-key", "a\0b"], None),  # 1000: no name of a file
     ],
     "file": [
