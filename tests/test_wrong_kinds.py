@@ -47,8 +47,7 @@ def m(memory: OpenMemory) -> Memory:
     m.start_task("报销 claim", next_step="提交 submit")
     for id in ("fact", "event", "twin"):
         m.add(f"内容 content {id}", type="event", id=id)
-    m.checkpoint("标签 label")
-    m.flush()
+    m.checkpoint("标签 label")  # vectors wait: what is refused has not computed them
     return m
 
 
