@@ -28,7 +28,15 @@ IN_SQL = re.compile(
 PORT = ("ports.py", "SystemClock", "datetime.datetime.now")
 #: Who takes the machine's clock where a caller gave none: Memory.open by default, two that work on a store that is not
 #: open, so that nobody has given them one, and the agent of the demo, which opens a store with it.
-TAKE_THE_MACHINES = {"memory.py", "doctor.py", "backup_restore.py", "cli/demo_agent.py"}
+TAKE_THE_MACHINES = {
+    "memory.py",
+    "doctor.py",
+    "backup_restore.py",
+    "cli/demo_agent.py",
+    "reencrypt.py",
+    "store/audit.py",
+    "whole_store.py",
+}
 
 
 def readings(source: str) -> Iterator[tuple[str, str]]:

@@ -103,7 +103,7 @@ def test_the_filters_of_a_context_are_those_of_a_search(memory: OpenMemory) -> N
         (["open"], "status of a task"),
         (["删除"], "not '删除'$"),
         ([3], "not 3$"),
-        ("archived", r"states: must be a list of states such as \['archived'\]"),
+        ("archived", r"states: must be a list such as \['archived'\]"),
     ],
 )
 def test_an_unknown_state_is_named_with_the_nearest(memory: OpenMemory, states: Any, said: str) -> None:

@@ -15,17 +15,17 @@ import json
 import re
 import secrets
 import sqlite3
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from hybridmem import faults
 from hybridmem.audit import OK, Call
+from hybridmem.ports import SystemClock
 from hybridmem.store import sealing
 from hybridmem.store.log import START, digest
 from hybridmem.store.log import head as log_head
 from hybridmem.store.points import is_there, set_setting, setting
-from hybridmem.store.rows import dump, from_micros
+from hybridmem.store.rows import dump, from_micros, to_micros
 from hybridmem.store.unlocking import ring
 from hybridmem.types import AuditEntry
 
@@ -311,7 +311,7 @@ def _carry_all(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
     for key, namespace in new.execute("SELECT key, id FROM namespace ORDER BY id").fetchall():
         if key in theirs and not _goes_on(new, namespace, *head(old, theirs[key])):
             _carry_one(old, new, theirs[key], namespace)
-        said = Call(RESTORED, time.time_ns() // 1000, detail={"operations_until": log_head(new, namespace)[0]})
+        said = Call(RESTORED, to_micros(SystemClock().now()), detail={"operations_until": log_head(new, namespace)[0]})
         append(new, namespace, RESTORED, 0, [said], "none")
 
 
