@@ -324,7 +324,10 @@ def load(
         name, data = str(source), read(Path(source))
     else:
         name, data = "configuration", dict(source or {})
-    data = _expand(data, name, "")
+    try:
+        data = _expand(data, name, "")
+    except RecursionError:
+        raise ConfigError(f"{name}: is nested far deeper than any key of a configuration is") from None
     for key, value in (overrides or {}).items():
         _set(data, key, value)
     try:

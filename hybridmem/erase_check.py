@@ -16,7 +16,7 @@ from hybridmem.erased import ErasureCheck, ErasureReceipt
 from hybridmem.errors import HybridMemError, InvalidInput, NotFound
 from hybridmem.index import health
 from hybridmem.ports import KeyProvider
-from hybridmem.store import backup, cleansing, leftovers, receipts
+from hybridmem.store import backup, cleansing, layout, leftovers, receipts
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import ASIDE, CHECKPOINTS, VECTORS
 from hybridmem.whole_store import open_whole
@@ -31,6 +31,8 @@ def load_receipt(file: str | Path) -> ErasureReceipt:
         return ErasureReceipt.from_dict(json.loads(inputs.path("file", file).read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise NotFound(f"{file}: there is no such file") from None
+    except InvalidInput:
+        raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidInput(f"{file}: is no receipt of an erasure ({type(error).__name__})") from error
 
@@ -49,10 +51,25 @@ def verify_erasure(
     :param wanted: None: all receipts that the store has.
     :param finish: first finish what was cut off.
     """
-    with open_whole(inputs.path("path", path), configuration.load(config), master_key=master_key) as store:
-        if finish:
-            store.cleansing.finish()
-        return _checked(store.connections, wanted)
+    place, settings = inputs.path("path", path), configuration.load(config)
+    checks, stores = [], layout.stores(place)
+    for directory in stores:
+        with open_whole(directory, settings, master_key=master_key) as store:
+            if finish:
+                store.cleansing.finish()
+            checks.append(_checked(store.connections, wanted))
+    return checks[0] if stores == [place] else _joined(stores, checks)
+
+
+def _joined(stores: Sequence[Path], checks: Sequence[ErasureCheck]) -> ErasureCheck:
+    """One check of several stores, each with its own receipts."""
+    each = list(zip(stores, checks, strict=True))
+    return ErasureCheck(
+        max((check.receipts for check in checks), default=0),
+        tuple(f"{store.name}: {one}" for store, check in each for one in check.found),
+        tuple(f"{store.name}: {one}" for store, check in each for one in check.notes),
+        tuple((f"{store.name}/{file}", size) for store, check in each for file, size in check.scanned),
+    )
 
 
 def _checked(connections: Connections, wanted: Sequence[ErasureReceipt] | None) -> ErasureCheck:

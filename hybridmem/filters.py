@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, get_args
 
@@ -61,17 +61,13 @@ class Filters:
 
         :raises InvalidInput: names the filter and what is accepted.
         """
-        for name, given in (("types", types), ("states", states)):
-            if isinstance(given, str):
-                raise InvalidInput(f"{name}: must be a list of {name} such as [{shown(given)}], not one text")
-            if given is not None and not isinstance(given, Iterable):
-                raise InvalidInput(f"{name}: must be a list of {name}, not {shown(given)}")
+        wanted = ["live"] if states is None else inputs.listed("states", states)
         return cls(
-            types=None if types is None else tuple(inputs.node_type(kind) for kind in types),
+            types=None if types is None else tuple(inputs.node_type(kind) for kind in inputs.listed("types", types)),
             since=None if since is None else to_micros(inputs.moment("since", since)),
             until=None if until is None else to_micros(inputs.moment("until", until)),
             metadata=inputs.metadata(metadata) or None,
-            states=("live",) if states is None else tuple(dict.fromkeys(_state(one) for one in states)),
+            states=tuple(dict.fromkeys(_state(one) for one in wanted)),
         )
 
     @property

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,25 @@ def path(field: str, value: Any) -> Path:
             f"{shown(str(value))}"
         )
     return Path(os.fsdecode(name))
+
+
+def listed(field: str, value: Any) -> list[Any]:
+    """What a list, tuple or the like has in it; one text is none, nor is a mapping."""
+    if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Iterable):
+        raise InvalidInput(f"{field}: must be a list such as [{shown(value)}], not one {type(value).__name__}")
+    found = list(islice(value, MAX_ITEMS + 1))
+    if len(found) > MAX_ITEMS:
+        raise InvalidInput(f"{field}: has more than {MAX_ITEMS:,}; give them in several calls")
+    return found
+
+
+def patience(field: str, value: Any) -> float | None:
+    """A number of seconds to wait or work at most, ≥ 0; None: without an end."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= MAX_COUNT:
+        raise InvalidInput(f"{field}: must be a number of seconds from 0, or None, not {shown(value)}")
+    return float(value)
 
 
 def one_of(field: str, value: Any, accepted: Sequence[str]) -> str:

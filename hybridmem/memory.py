@@ -320,9 +320,10 @@ class Memory(
         :param timeout: seconds to work at most; None: until done. :return: how many still wait, e.g. since another
             process owns the index and will do it.
         """
+        wait = inputs.patience("timeout", timeout)
         self._workspace.flush_uses()
         self._workspace.flush_trail()
-        return self._indexer.drain(timeout, retry=True)
+        return self._indexer.drain(wait, retry=True)
 
     @audited(keep=("batch_size",))
     def reembed(

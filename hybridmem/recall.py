@@ -136,6 +136,7 @@ class Recall:
         )
 
     def weights(self, ids: Sequence[str]) -> dict[str, float]:
+        ids = inputs.listed("ids", ids)
         with self._workspace.read() as tx:
             keys = [key for one in ids if (key := tree.find(tx, self._workspace.id, one)) is not None]
             pool = self._locator.these(tx, [key.id for key in keys])
@@ -176,9 +177,10 @@ class Recall:
         workspace, config = self._workspace, self._workspace.config
         workspace.connections.check()  # fails at once on a closed handle or after a fork, before any lock
         warnings: list[str] = []
-        if k == 0:
+        if k == 0 or as_of is None:  # a wrong scope is told before a model is loaded and what waits is embedded
             with workspace.read() as tx:
                 self._locator.scope(tx, scope, self._past(tx, as_of))
+        if k == 0:
             return SearchResult(())
         # First of all, since it is an error if it was configured and cannot be loaded.
         reranker = None if self._reranker is None or query is None else self._reranker()

@@ -107,9 +107,7 @@ class Sharing:
 
     def set_group(self, name: str, members: Sequence[Any]) -> None:
         team = stored(Principal.group(name))
-        if isinstance(members, (str, Principal)):
-            raise InvalidInput("members: must be a list of principals")
-        found = [Principal.parse(one) for one in members]
+        found = [Principal.parse(one) for one in inputs.listed("members", members)]
         if any(one.kind == "group" for one in found):
             raise InvalidInput("members: must be users and agents, not groups")
         workspace = self._workspace

@@ -11,7 +11,7 @@ from typing import Any
 
 from hybridmem import inputs
 from hybridmem.claims import Claims
-from hybridmem.errors import InvalidInput, shown
+from hybridmem.errors import InvalidInput
 from hybridmem.store import claims, points, tree
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key
@@ -121,9 +121,8 @@ class Tasks:
             return tree.node(tx, key)
 
     def list(self, status: Sequence[str]) -> list[Node]:
-        if isinstance(status, str):
-            raise InvalidInput(f"status: must be a list of statuses such as [{shown(status)}], not one text")
-        wanted = {inputs.one_of("status", one, ("open", "paused", "done", "failed")) for one in status}
+        known = ("open", "paused", "done", "failed")
+        wanted = {inputs.one_of("status", one, known) for one in inputs.listed("status", status)}
         with self._workspace.read() as tx:
             found = points.below(tx, self._workspace.id, self._workspace.root(tx), "task")
         return [node for node in reversed(found) if node.task and node.task.status in wanted]

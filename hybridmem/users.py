@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,18 @@ from hybridmem.cleanse import Progress
 from hybridmem.config import Config
 from hybridmem.erase import Gone
 from hybridmem.erased import ErasureReceipt
+from hybridmem.errors import NotFound
 from hybridmem.memory import Memory
 from hybridmem.ports import Embedder, KeyProvider
 from hybridmem.replacing import replace_file
-from hybridmem.store import held, points
+from hybridmem.store import held, layout, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import refuse_own
 from hybridmem.types import Namespace
 from hybridmem.whole_store import open_whole
 
+#: Counts of a receipt that are of the files of one store.
+FILE_COUNTS = ("backups", "backup_memories", "files_removed", "bytes_removed")
 #: Who erases, in the log.
 AGENT = "operator"
 
@@ -48,26 +52,30 @@ def export_user(
     :param master_key: of an encrypted store, as for Memory.open(). The file is not sealed.
     :raises NotFound: there is no store. InvalidInput: the user is no name, or the file is part of a store.
     """
-    name, target = inputs.name("user", user), inputs.path("file", file)
+    name, target, place = inputs.name("user", user), inputs.path("file", file), inputs.path("path", path)
     refuse_own(target)
     provider = keys.provider(configuration.load(config).encryption, master_key)
-    with (
-        closing(Connections(inputs.path("path", path), create=False, keys=provider)) as connections,
-        connections.read() as tx,
-    ):
-        spaces = {names: _selected(tx, namespace, names, name) for namespace, names in points.namespaces(tx).items()}
-        told: list[dict[str, Any]] = []
+    told: list[dict[str, Any]] = []
+    for store in layout.stores(place):
+        told += _told(store, name, provider)
+    document = {"kind": "hybridmem-user", "version": 1, "user": name, "namespaces": told}
+
+    def write(temporary: Path) -> None:
+        temporary.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+    replace_file(target, write)
+    return sum(len(one["memories"]) for one in told)
+
+
+def _told(store: Path, user: str, provider: KeyProvider | None) -> list[dict[str, Any]]:
+    """What one store holds about a user, namespace by namespace."""
+    told = []
+    with closing(Connections(store, create=False, keys=provider)) as connections, connections.read() as tx:
         for namespace, names in points.namespaces(tx).items():
-            chosen = spaces[names]
+            chosen = _selected(tx, namespace, names, user)
             if chosen is None or chosen:
                 told.append({"namespace": list(names), **held.about(tx, namespace, chosen)})
-        document = {"kind": "hybridmem-user", "version": 1, "user": name, "namespaces": told}
-
-        def write(temporary: Path) -> None:
-            temporary.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-        replace_file(target, write)
-        return sum(len(one["memories"]) for one in told)
+    return told
 
 
 def erase_user(
@@ -87,26 +95,53 @@ def erase_user(
 
     :return: one receipt for all. :raises NotFound: there is no store.
     """
-    name, settings = inputs.name("user", user), configuration.load(config)
+    name, place, settings = inputs.name("user", user), inputs.path("path", path), configuration.load(config)
     provider = keys.provider(settings.encryption, master_key)
-    with (
-        closing(Connections(inputs.path("path", path), create=False, keys=provider)) as connections,
-        connections.read() as tx,
-    ):
-        spaces = {names: _selected(tx, namespace, names, name) for namespace, names in points.namespaces(tx).items()}
-    concerned = {names: chosen for names, chosen in spaces.items() if chosen is None or chosen}
-    quiet = settings.model_copy(update={"index": settings.index.model_copy(update={"background": False})})
+    rule = {"layout": "separate" if layout.is_separate(place) else "shared"}
+    quiet = settings.model_copy(
+        update={
+            "index": settings.index.model_copy(update={"background": False}),
+            "store": settings.store.model_copy(update=rule),
+        }
+    )
     given: dict[str, Any] = {"agent": AGENT, "config": quiet, "embedder": embedder, "master_key": provider}
-    gone = Gone()
-    for names, chosen in concerned.items():
-        with Memory.open(path, namespace=names, create=False, **given) as memory:
-            gone.add(_erase_in(memory, name, whole=chosen is None, dry_run=dry_run))
-    with open_whole(inputs.path("path", path), settings, embedder, provider) as store:
-        row = None
-        if not dry_run:
-            with store.connections.write() as tx:
-                row = store.receipts.begin(tx, "user", gone, None)
-        return store.receipts.finish("user", gone, row, progress)
+    gone, stores = Gone(), layout.stores(place)
+    concerned = {store: found for store in stores if (found := _concerned(store, name, provider))}
+    for found in concerned.values():
+        for names, whole in found.items():
+            with Memory.open(place, namespace=names, create=False, **given) as memory:
+                gone.add(_erase_in(memory, name, whole=whole, dry_run=dry_run))
+    receipts = []
+    for store in concerned or stores[:1]:
+        with open_whole(store, settings, embedder, provider) as opened:
+            row = None
+            if not dry_run:
+                with opened.connections.write() as tx:
+                    row = opened.receipts.begin(tx, "user", gone, None)
+            receipts.append(opened.receipts.finish("user", gone, row, progress))
+    if not receipts:
+        raise NotFound(f"path: there is no store below {place}")
+    return receipts[0] if len(receipts) == 1 else _joined(list(concerned), receipts)
+
+
+def _concerned(store: Path, user: str, provider: KeyProvider | None) -> dict[Namespace, bool]:
+    """The namespaces of a store that hold something about a user, and whether they are his."""
+    with closing(Connections(store, create=False, keys=provider)) as connections, connections.read() as tx:
+        chosen = {names: _selected(tx, namespace, names, user) for namespace, names in points.namespaces(tx).items()}
+    return {names: one is None for names, one in chosen.items() if one is None or one}
+
+
+def _joined(stores: Sequence[Path], receipts: Sequence[ErasureReceipt]) -> ErasureReceipt:
+    """One receipt for several stores. Each has kept its own, of all that was erased and of its own files."""
+    each = list(zip(stores, receipts, strict=True))
+    files = {name: sum(one.counts.get(name, 0) for one in receipts) for name in FILE_COUNTS}
+    return replace(
+        receipts[-1],
+        counts=dict(sorted({**receipts[-1].counts, **files}.items())),
+        scanned=tuple((f"{store.name}/{file}", size) for store, one in each for file, size in one.scanned),
+        left=tuple(f"{store.name}: {why}" for store, one in each for why in one.left),
+        complete=all(one.complete for one in receipts),
+    ).sealed()
 
 
 def _erase_in(memory: Memory, user: str, *, whole: bool, dry_run: bool) -> Gone:

@@ -198,3 +198,18 @@ def test_a_wrong_configuration_opens_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean"):
         Memory.open(tmp_path / "store", config={"retrieval": {"omega_": 1}})
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("depth", [30, 300, 900, 5_000])
+@pytest.mark.parametrize("kind", ['{"a": %s}', "[%s]"])
+def test_nesting_without_end_is_an_error_and_no_overflow(depth: int, kind: str, tmp_path: Path) -> None:
+    """Found by fuzzing: as a mapping, and in a file."""
+    value: Any = 1
+    for _ in range(depth):
+        value = {"a": value} if "a" in kind else [value]
+    with pytest.raises(ConfigError):
+        load({"retrieval": {"k": value}})
+    before, _, after = kind.partition("%s")
+    (tmp_path / "deep.yaml").write_text(f"retrieval: {before * depth}1{after * depth}\n", encoding="utf-8")
+    with pytest.raises(ConfigError):
+        load(tmp_path / "deep.yaml")

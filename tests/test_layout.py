@@ -18,6 +18,7 @@ from surface import BY_ID, READS, WRITES, Own
 
 from hybridmem import ConfigError, InvalidInput, Memory, NotFound, StoreDamaged, repair, restore_backup, verify
 from hybridmem.cli import main
+from hybridmem.index.hnsw import HEADER
 from hybridmem.inputs import MAX_NAME
 from hybridmem.store import layout
 from hybridmem.store.directory import MARKER
@@ -82,6 +83,17 @@ class TestIsolation:
             data = b"".join(files(layout.directory_of(store, NAMESPACES[number])).values())
             assert everybody[number].canary.encode() in data
             assert not [one.canary for one in everybody if one.canary.encode() in data and one is not everybody[number]]
+
+    def test_what_the_index_has_not_filled_is_empty(self, made: Made) -> None:
+        """Else it holds what this process had in its memory: the texts of others that were open in it."""
+        checked = 0
+        for file in made[0].glob("*/vectors/*/header.bin"):
+            _, _, _, count, size, *_ = HEADER.unpack(file.read_bytes())
+            for name, width in (("data_level0.bin", size), ("length.bin", 4)):
+                room = file.with_name(name).read_bytes()[count * width :]
+                assert not any(room), name
+                checked += len(room)
+        assert checked > 100_000
 
     def test_an_id_of_another_namespace_leads_nowhere(self, made: Made, copied: Path) -> None:
         with opened(copied, NAMESPACES[0], **SEPARATE) as m:

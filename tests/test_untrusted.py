@@ -123,24 +123,35 @@ SYNTAX = (
 )  # fmt: skip
 
 
+def narrowed(m: Memory) -> str:
+    """A place that is small beside its namespace, where words are looked up by a MATCH of FTS."""
+    m.add_many({"content": f"别的 gamma {n}", "parent": "root"} for n in range(40))
+    return m.add("地方 place", parent="root").id
+
+
+@pytest.mark.parametrize("scope", ["namespace", "narrow"])
 @pytest.mark.parametrize("query", SYNTAX)
-def test_operators_in_a_query_are_words(memory: OpenMemory, query: str) -> None:
+def test_operators_in_a_query_are_words(memory: OpenMemory, query: str, scope: str) -> None:
     """Each finds what has the word, as if the rest were not there; and never by a rule of FTS or SQL."""
     m = memory()
-    word = m.add("alpha 阿尔法", parent="root")
-    other = m.add("beta 贝塔", parent="root")
-    hits = m.search(query, 5).hits
+    place = narrowed(m)
+    word = m.add("alpha 阿尔法", parent=place)
+    other = m.add("beta 贝塔", parent=place)
+    hits = m.search(query, 5, scope=place if scope == "narrow" else scope).hits
     assert hits[0].id == word.id
     lexical = {hit.id: hit.score_details.lexical for hit in hits}
     assert lexical[word.id] > 0
     assert not lexical.get(other.id)
 
 
+@pytest.mark.parametrize("scope", ["namespace", "narrow"])
 @pytest.mark.parametrize("query", ["alph*", "al%", "alph_", "*", "%"])
-def test_wildcards_in_a_query_stand_for_themselves(memory: OpenMemory, query: str) -> None:
+def test_wildcards_in_a_query_stand_for_themselves(memory: OpenMemory, query: str, scope: str) -> None:
     m = memory()
-    m.add("alpha 阿尔法", parent="root")
-    assert not [hit for hit in m.search(query, 5).hits if hit.score_details.lexical]
+    place = narrowed(m)
+    m.add("alpha 阿尔法", parent=place)
+    hits = m.search(query, 50, scope=place if scope == "narrow" else scope).hits
+    assert not [hit for hit in hits if hit.score_details.lexical]
 
 
 def deep(levels: int) -> dict[str, Any]:

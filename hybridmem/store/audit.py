@@ -35,6 +35,8 @@ SECRET = "audit.secret"
 PRUNED = "prune_audit"
 #: The verb, and the agent, of the entry that says that the store was made of a backup.
 RESTORED = "restore_backup"
+#: Characters of a query that are kept where queries are kept as they are.
+MOST_OF_A_QUERY = 10_000
 #: Rows read at once.
 PAGE = 1_000
 _COLUMNS = "sequence, at, agent, verb, node_uid, outcome, detail, hash"
@@ -121,7 +123,8 @@ def _said(tx: sqlite3.Connection, namespace: int, call: Call, queries: str) -> t
 
 def _asked(tx: sqlite3.Connection, namespace: int, query: str, queries: str) -> str:
     """A query as it is kept; in an encrypted store never as it was asked."""
-    return whole(query) if queries == "plain" and ring(tx) is None else keyed(tx, namespace, query)
+    # One that was refused may be of any length.
+    return whole(query[:MOST_OF_A_QUERY]) if queries == "plain" and ring(tx) is None else keyed(tx, namespace, query)
 
 
 def whole(text: str) -> str:

@@ -130,11 +130,31 @@ SOUGHT: dict[str, Door] = {
     "update.id": lambda p, text: p.memory.update(text, content="x"),
     "update_task.id": lambda p, text: p.memory.update_task(text, next_step="x"),
     "update_task.status": lambda p, text: p.memory.update_task(p.task, status=text),
+    "audit.verb": lambda p, text: p.memory.audit(verb=text),
+    "audit.agent": lambda p, text: p.memory.audit(agent=text),
+    "audit.node": lambda p, text: p.memory.audit(node=text),
+    "audit.outcome": lambda p, text: p.memory.audit(outcome=text),
+    "audit.since": lambda p, text: p.memory.audit(since=text),
+    "audit.until": lambda p, text: p.memory.audit(until=text),
+    "erase.id": lambda p, text: p.memory.erase(text),
+    "export_audit.verb": lambda p, text: p.memory.export_audit(p.folder / "a", verb=text),
+    "export_audit.agent": lambda p, text: p.memory.export_audit(p.folder / "a", agent=text),
+    "export_audit.node": lambda p, text: p.memory.export_audit(p.folder / "a", node=text),
+    "export_audit.outcome": lambda p, text: p.memory.export_audit(p.folder / "a", outcome=text),
+    "export_audit.since": lambda p, text: p.memory.export_audit(p.folder / "a", since=text),
+    "export_audit.until": lambda p, text: p.memory.export_audit(p.folder / "a", until=text),
+    "set_group.name": lambda p, text: p.memory.set_group(text, ["user:acme"]),
+    "set_group.members": lambda p, text: p.memory.set_group("理赔组", [f"user:{text}"]),
+    "share.id": lambda p, text: p.memory.share(text, "user:acme"),
+    "share.principal": lambda p, text: p.memory.share(p.fact, f"user:{text}"),
+    "share.rights": lambda p, text: p.memory.share(p.fact, "user:acme", text),
+    "share.expires": lambda p, text: p.memory.share(p.fact, "user:acme", expires=text),
+    "unshare.grant_id": lambda p, text: p.memory.unshare(text),
     "walk.id": lambda p, text: list(p.memory.walk(text)),
     "walk.as_of": lambda p, text: list(p.memory.walk(as_of=text)),
 }
 #: Names of files and directories, which systems have rules of their own for: tests/fuzz.
-PATHS = {"backup.file", "export.file", "import_.file", "open.path", "open.config"}
+PATHS = {"backup.file", "export.file", "export_audit.file", "import_.file", "open.path", "open.config"}
 #: Answered, not refused: ids that are not here are left out of the answer, as it says.
 LEFT_OUT = {"weights.ids"}
 #: One message each, with the text somewhere in it, and the name that an error gives the place.

@@ -19,6 +19,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from .arena import Arena
 from .kinds import KINDS
 
+#: Seconds that one example may take, copying and checking the store included, on a machine that does other things too.
+SLOW = 20.0
 #: Examples of one kind from one seed.
 ROUND = 100
 
@@ -37,7 +39,10 @@ def run(arena: Arena, name: str, number: int, examples: int) -> tuple[int, list[
     def check(example: object) -> None:
         nonlocal tried, last
         tried, last = tried + 1, example
+        started = time.monotonic()
         kind.check(arena, example)
+        took = time.monotonic() - started
+        assert took < SLOW, f"took {took:.0f} seconds"
 
     try:
         check()

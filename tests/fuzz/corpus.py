@@ -12,13 +12,19 @@ CORPUS: dict[str, list[Any]] = {
     "command": [
         (["backup", "x" * 300], None),  # 1: no file can have that name
         (["--json", '{"a":' * 5_000], None),  # 2: a word that no message can show
+        (["--json", "add", "x", "--metadata", '{"a":' * 5_000], None),  # deeper than Python reads
+        (["--json", "export", "store/../store/tree.db"], None),  # over the store's own file
+        (["--json", "export", "out.jsonl", "--format", "xml"], None),  # refused, and no file is left
         (["new-key", "a\0b"], None),  # 1000: no name of a file
     ],
     "file": [
         # a weight that is no float
         (b'{"nodes": [{"id": "a", "content": "x", "weight": ' + b"9" * 400 + b"}]}", "tree", True, "task"),
     ],
-    "messages": [],
+    "messages": [
+        # 1003: took minutes, as the gate looked at the whole run once from each character of it
+        (b'[{"role": "user", "content": "' + b"[" * 100_000 + b'x"}]', "chat", False),
+    ],
     "query": [
         Query("发票", k=0, filters=(("types", False),)),  # 1: no list
         Query("发票", budget=HUGE, as_context=True),  # 1: a number that no message can show

@@ -14,7 +14,7 @@ import pytest
 
 from hybridmem.errors import IndexUnavailable
 from hybridmem.index import ChromaIndex, check_structure, healthy, move_aside, opens_in_child
-from hybridmem.index.hnsw import HEADER
+from hybridmem.index.hnsw import HEADER, clear_room
 
 DIMENSION = 16
 COUNT = 1_500
@@ -55,6 +55,20 @@ def test_a_sound_index_is_healthy_and_stays_complete(copy: Path) -> None:
     index = ChromaIndex(copy, "memories", DIMENSION)
     assert len(index.ids()) == COUNT - 18
     index.close()
+
+
+def test_the_room_that_was_never_filled_is_cleared_and_nothing_else(copy: Path) -> None:
+    """hnswlib writes it out as the system gave it: with whatever the process had in its memory there before."""
+    files = [part(copy, name) for name in ("data_level0.bin", "length.bin")]
+    before = [file.read_bytes() for file in files]
+    for file in files:
+        with file.open("ab") as data:
+            data.write("机密 secret".encode() * 400)
+    clear_room(copy)
+    for file, old in zip(files, before, strict=True):
+        found = file.read_bytes()
+        assert found[: len(old)] == old
+        assert set(found[len(old) :]) == {0}
 
 
 def test_a_missing_and_an_empty_directory_are_healthy_and_stay_as_they_are(tmp_path: Path) -> None:
