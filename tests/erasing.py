@@ -31,8 +31,8 @@ def vectors(store: Path, uid: str) -> list[bytes]:
     return [bytes(row[0]) for row in rows]
 
 
-#: What of them the lexical index has: words without their endings, and pairs of characters are too common.
-STEMS = ("zqxmark", "zqy9mix")
+#: What of them the lexical index has: a term shares its beginning with the one before it, and only the rest is stored.
+STEMS = ("zqxmark", "zqy9mix", "xmarker")
 
 
 def found(directory: Path, *, texts: tuple[str, ...] = MARKERS + STEMS, blobs: tuple[bytes, ...] = ()) -> list[str]:
