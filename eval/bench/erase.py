@@ -18,12 +18,13 @@ def run(store: Path, count: int = 1_000, config: dict[str, Any] | None = None) -
     """Erases ``count`` memories below one node in one call."""
     steps: dict[str, float] = {}
     began = time.perf_counter()
-    last = ["rows", began]
+    last, since = "rows", began
 
     def progress(what: str, done: int, total: int) -> None:
+        nonlocal last, since
         now = time.perf_counter()
-        steps[str(last[0])] = steps.get(str(last[0]), 0.0) + now - float(last[1])
-        last[:] = [what, now]
+        steps[last] = steps.get(last, 0.0) + now - since
+        last, since = what, now
 
     with Memory.open(store, config=config or {"index": {"background": False}}) as memory:
         nodes = memory.stats().nodes
@@ -31,8 +32,7 @@ def run(store: Path, count: int = 1_000, config: dict[str, Any] | None = None) -
         chosen = [node for node in memory.walk() if node.type == "event" and node.id != group.id][: count - 1]
         for node in chosen:
             memory.move(node.id, group.id)
-        began = time.perf_counter()
-        last[1] = began
+        began = since = time.perf_counter()
         receipt = memory.erase(group.id, subtree=True, progress=progress)
         seconds = time.perf_counter() - began
         size = (store / "tree.db").stat().st_size

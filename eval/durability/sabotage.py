@@ -20,7 +20,7 @@ def _outbox() -> None:
 def _log() -> None:
     """The log row is written by a transaction of its own, after that of the change."""
     later = threading.local()
-    append, leave = log.append, workspace._Write.__exit__
+    append, leave = log.append, workspace.WriteTransaction.__exit__
 
     def remember(tx: sqlite3.Connection, namespace: int, **entry: Any) -> int:
         sequence, _ = log.head(tx, namespace)
@@ -29,7 +29,7 @@ def _log() -> None:
         return sequence + len(rows)
 
     def exit_and_log(
-        self: workspace._Write,
+        self: workspace.WriteTransaction,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
@@ -42,7 +42,7 @@ def _log() -> None:
                     append(tx, namespace, **entry)
 
     log.append = remember
-    workspace._Write.__exit__ = exit_and_log  # type: ignore[method-assign, assignment]
+    workspace.WriteTransaction.__exit__ = exit_and_log  # type: ignore[method-assign, assignment]
 
 
 #: What can be broken, by the name of ``--sabotage``.
