@@ -18,12 +18,12 @@ from hybridmem import faults
 from hybridmem.backup import LOCK, backup_files
 from hybridmem.config import ErasureConfig
 from hybridmem.erased import ErasureReceipt
-from hybridmem.errors import HybridMemError, IndexUnavailable, StoreBusy
+from hybridmem.errors import EncryptionError, HybridMemError, IndexUnavailable, StoreBusy
 from hybridmem.index import health
 from hybridmem.index.projection import CLEAN
 from hybridmem.indexing import Indexer
 from hybridmem.replacing import UNFINISHED, remove_unfinished
-from hybridmem.store import cleansing, points, receipts, tombstones
+from hybridmem.store import cleansing, points, receipts, resealing, rewriting, tombstones
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import ASIDE, CHECKPOINTS, RESTORED, VECTORS
 from hybridmem.store.lock import alone
@@ -130,12 +130,21 @@ class Cleansing:
         self._files(outcome, lambda done: progress("backups", 2 + done, total))
         faults.point("erase.after_aside")
         progress("database", total - 1, total)
-        why = cleansing.rewrite(self._connections, self._config.wait_seconds)
-        outcome.left += [why] if why else []
         database = self._connections.database
+        rewrite = rewriting.empty_log if self._is_by_key() else rewriting.rewrite
+        why = rewrite(database, self._config.wait_seconds)
+        outcome.left += [why] if why else []
         outcome.scanned.append((database.name, database.stat().st_size))
         progress("done", total, total)
         return outcome
+
+    def _is_by_key(self) -> bool:
+        """Whether nobody can read any more what is in the free pages: it was sealed by keys that are destroyed."""
+        with self._connections.read() as tx:
+            waiting = [ErasureReceipt.from_dict(one) for one in receipts.incomplete(tx).values()]
+            if resealing.is_unclean(tx):
+                return False
+        return all(one.scope == "namespace" and one.counts.get("keys", 0) > 0 for one in waiting)
 
     def _vectors(self, outcome: Outcome) -> None:
         """Waits for the process that has the index, which looks about once a second."""
@@ -190,6 +199,11 @@ class Cleansing:
                 )
                 outcome.backups += 1
                 outcome.scanned.append((f"{CHECKPOINTS}/{file.name}", file.stat().st_size))
+            except EncryptionError:
+                outcome.left.append(
+                    f"{CHECKPOINTS}/{file.name}: was made under another master key, which is needed to erase in it; "
+                    "remove it, and the erasure is finished without it"
+                )
             except HybridMemError as error:
                 outcome.left.append(f"{CHECKPOINTS}/{file.name}: {error}")
             faults.point("erase.after_backup")

@@ -62,6 +62,9 @@ class EraseVerbs:
         """Erases this namespace, and no other: every row of it, and the files as in :meth:`erase`. Every handle of it
         that is open anywhere fails from then on with NotFound; opening the same names again gives an empty one.
 
+        Of an encrypted store the data keys of the namespace are destroyed, in backups too. That is the fast path:
+        what free pages of the database hold was sealed by them, and is not rewritten; all else goes as ever.
+
         :param everything: must be True: there is no way to erase a namespace by leaving something out.
         :param dry_run: this, ``progress`` and the result as in :meth:`erase`.
         :raises InvalidInput: ``everything`` is not True.

@@ -17,10 +17,10 @@ class ErasureReceipt:
     ``scope`` is node, subtree, namespace or user. ``ids`` are the SHA-256 of ``salt`` and the public id of each memory
     that went, ``namespaces`` those of ``salt`` and the names (as JSON) of each namespace that went whole. ``counts``
     tells how many memories, revisions, words (entries of the lexical index), vectors, log entries, labels, claims and
-    so on; of the files: ``backups`` that were rewritten, ``backup_memories`` erased in them, ``files_removed`` and
-    ``bytes_removed`` of what was set aside. ``summaries`` says what became of those that quoted it. ``scanned`` are the
-    files that were rewritten or read, each with its bytes. ``related`` counts memories that stay, and that this one was
-    merged with, replaced or contradicted: they may say the same.
+    so on, and data ``keys`` that were destroyed; of the files: ``backups`` that were rewritten, ``backup_memories``
+    erased in them, ``files_removed`` and ``bytes_removed`` of what was set aside. ``summaries`` says what became of
+    those that quoted it. ``scanned`` are the files that were rewritten or read, each with its bytes. ``related`` counts
+    memories that stay, and that this one was merged with, replaced or contradicted: they may say the same.
 
     ``complete`` False: ``left`` says what may still hold it, and why; whoever has the store open finishes it, and so
     does ``hybridmem verify-erasure --finish``. ``digest`` is over all the rest.

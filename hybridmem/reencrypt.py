@@ -18,7 +18,7 @@ from hybridmem.index.projection import DIRECTORY
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Embedder, KeyProvider, SystemClock
-from hybridmem.store import resealing, swap
+from hybridmem.store import resealing, rewriting, swap
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import ASIDE, CHECKPOINTS
 from hybridmem.store.rows import to_micros
@@ -124,8 +124,11 @@ def run(connections: Connections, indexer: Indexer, now: int, progress: Progress
         with connections.write() as tx:
             is_done = resealing.finish(tx, now)
     notes = _vectors(indexer)
-    if not resealing.cleanse(connections.directory, WAIT_SECONDS):
-        notes.append("the database is being read by somebody, so that it could not be cleansed")
+    why = rewriting.rewrite(connections.database, WAIT_SECONDS)
+    if why is None:
+        with connections.write() as tx:
+            resealing.set_clean(tx)
+    notes += [why] if why else []
     return ReencryptReport(sealed, not notes, _copies(connections.directory), tuple(notes))
 
 

@@ -81,7 +81,8 @@ class ShareVerbs:
         :param expires: until when: a datetime (naive means UTC) or ISO 8601 text that lies ahead; None: until
             :meth:`unshare`. By the clock of the store, and by the latest time in the log: set back, a clock does not
             bring back what was over.
-        :raises NotFound: there is no such node here. InvalidInput: the principal, the rights or the time are wrong.
+        :raises NotFound: there is no such node here. InvalidInput: the principal, the rights or the time are wrong; or
+            each namespace has a directory of its own (``store.layout: separate``), where nobody finds anything shared.
         """
         return self._sharing.share(id, principal, rights, expires)
 

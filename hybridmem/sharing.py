@@ -51,6 +51,11 @@ class Sharing:
         workspace = self._workspace
         if whom.names == workspace.namespace:
             raise InvalidInput(f"principal: {str(whom)!r} is in this namespace, and sees all of it")
+        if workspace.config.store.layout == "separate":
+            raise InvalidInput(
+                "share: each namespace of this store has a directory of its own (store.layout: separate), and reads no "
+                "other; what is to be shared needs store.layout: shared"
+            )
         if until is not None and until <= workspace.now():
             raise InvalidInput(f"expires: must lie ahead, not {from_micros(until).isoformat()}")
         with workspace.write() as tx:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -19,8 +17,6 @@ from hybridmem.store.connect import Connections
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migrations
 from hybridmem.store.translated import translated
 
-#: Seconds between two tries for what others hold.
-POLL_SECONDS = 0.05
 #: Who the log of a backup says has erased something there.
 AGENT = "erasure"
 
@@ -31,47 +27,6 @@ def merge_words(connections: Connections) -> None:
         tx.execute("PRAGMA secure_delete = ON")
         tx.execute("INSERT INTO lexical (lexical) VALUES ('optimize')")
     faults.point("erase.after_words")
-
-
-def rewrite(connections: Connections, wait_seconds: float) -> str | None:
-    """Writes the database anew, without free pages, and empties its write-ahead log.
-
-    :param wait_seconds: for others who write, or read an old state. :return: why it is not clean yet, or None.
-    """
-    deadline = time.monotonic() + wait_seconds
-    # One of its own that opens nothing that is sealed, see unlocking.uninstall().
-    with closing(sqlite3.connect(connections.database, timeout=1.0, isolation_level=None)) as conn:
-        conn.execute("PRAGMA secure_delete = ON")
-        why = _until(deadline, lambda: _tried(conn, "VACUUM"))
-        if why is not None:
-            return f"{connections.database.name}: its free pages are not rewritten ({why})"
-        faults.point("erase.after_vacuum")
-        why = _until(deadline, lambda: _truncated(conn))
-        return None if why is None else f"{connections.database.name}-wal: is not emptied ({why})"
-
-
-def _until(deadline: float, attempt: Callable[[], str | None]) -> str | None:
-    while True:
-        why = attempt()
-        if why is None or time.monotonic() >= deadline:
-            return why
-        time.sleep(POLL_SECONDS)
-
-
-def _tried(conn: sqlite3.Connection, sql: str) -> str | None:
-    try:
-        conn.execute(sql).fetchall()
-        return None
-    except sqlite3.OperationalError as error:
-        return str(error)
-
-
-def _truncated(conn: sqlite3.Connection) -> str | None:
-    try:
-        busy, _, _ = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    except sqlite3.OperationalError as error:
-        return str(error)
-    return "somebody reads an old state of the store" if busy else None
 
 
 def state_of(connections: Connections) -> tuple[int, int]:

@@ -37,7 +37,7 @@ from hybridmem.store import data_keys, swap, unlocking
 from hybridmem.store.directory import DATABASE_NAME, make_private, refuse_foreign
 from hybridmem.store.migrations import APPLICATION_ID, SCHEMA_VERSION, migrations
 from hybridmem.store.translated import busy, closed, nested, translate, translated
-from hybridmem.store.waiting import begin_immediate
+from hybridmem.store.waiting import Patience, acquire, begin_immediate
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Connections:
     :param durability: ``full`` survives power loss, ``process`` the death of the process (``synchronous=NORMAL``).
     :param busy_timeout: seconds to wait for another writer.
     :param create: False: raise NotFound if there is no store.
-    :param secure_delete: overwrite what is deleted with zeros.
+    :param secure_delete: overwrite what is deleted with zeros; an encrypted store always does.
     :param keys: the master key of an encrypted store; None: there is none. :param encrypt: a new store is to be
         encrypted, and one that is not is refused.
     :raises EncryptionError: the master key is missing or another, or the store is not encrypted; nothing has changed.
@@ -179,7 +179,7 @@ class Connections:
             )
             try:
                 conn.execute("PRAGMA foreign_keys = ON")
-                conn.execute(f"PRAGMA secure_delete = {'ON' if self._secure_delete else 'OFF'}")
+                self._overwrite_deleted(conn)
                 conn.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
                 if self.keyring is not None:
                     unlocking.install(conn, self.keyring)
@@ -187,6 +187,11 @@ class Connections:
                 conn.close()
                 raise
             return conn
+
+    def _overwrite_deleted(self, conn: sqlite3.Connection) -> None:
+        """Always in an encrypted store: a key that is destroyed must not lie about in a free page."""
+        wanted = self._secure_delete or self.keyring is not None
+        conn.execute(f"PRAGMA secure_delete = {'ON' if wanted else 'OFF'}")
 
     def _prepare(self) -> None:
         """Brings a new or older store to the current schema; refuses what is not ours or comes from the future."""
@@ -215,6 +220,7 @@ class Connections:
             self.keyring = data_keys.keyring(conn, self.keys, str(self.directory))
             if self.keyring is not None:
                 unlocking.install(conn, self.keyring)
+                self._overwrite_deleted(conn)
             elif self._encrypt:
                 raise EncryptionError(
                     f"{self.directory}: encryption.enabled is set, but this store is not encrypted; hybridmem encrypt "
@@ -251,6 +257,9 @@ class Connections:
                 if time.monotonic() > deadline:
                     raise self._busy() from error
                 time.sleep(0.01)
+
+    def _patience(self) -> Patience:
+        return Patience(self.directory, self._busy_timeout)
 
     def _busy(self) -> StoreBusy:
         return busy(self.directory, self._busy_timeout)
@@ -312,9 +321,9 @@ class Transaction:
             held.conn.execute("BEGIN")
             return held.conn
         faults.point("write.before_begin")
-        if not connections._writer.acquire(timeout=max(connections._busy_timeout, 0.001)):
+        if not acquire(connections._writer, connections._patience()):
             raise connections._busy()
-        begin_immediate(held.conn, connections._busy_timeout)
+        begin_immediate(held.conn, connections._patience())
         faults.point("write.after_begin")
         return held.conn
 

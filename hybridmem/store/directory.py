@@ -13,6 +13,8 @@ DATABASE_NAME = "tree.db"
 VECTORS = "vectors"
 #: Held by everybody who has the store open, see hybridmem.store.swap.
 LOCK = "store.lock"
+#: Held by whoever rewrites the whole database, see hybridmem.store.waiting.
+REWRITING = "rewriting.lock"
 #: Backup files.
 CHECKPOINTS = "checkpoints"
 #: What a restored backup has taken the place of.
@@ -28,6 +30,7 @@ OWN = frozenset(
         *(f"{DATABASE_NAME}-{end}" for end in ("wal", "shm", "journal")),
         RESTORED,
         LOCK,
+        REWRITING,
         CHECKPOINTS,
         ASIDE,
     }

@@ -302,6 +302,7 @@ def take_namespace(tx: sqlite3.Connection, namespace: int, names: Namespace, at:
         """SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c
         WHERE m.type = 'table' AND c.name = 'namespace_id' ORDER BY m.name = 'node', m.name"""
     ).fetchall()
+    found["keys"] = sealing.destroy(tx, namespace)
     for (table,) in tables:
         if table in KEPT:
             continue

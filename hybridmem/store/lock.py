@@ -112,6 +112,15 @@ def alone(path: Path, wait_seconds: float, busy: str, action: Callable[[], T]) -
             raise
 
 
+def is_held(path: Path) -> bool:
+    """Whether somebody has the lock on a file alone at this moment."""
+    lock = FileLock(path, shared=True)
+    try:
+        return path.exists() and not lock.acquire(0.0)
+    finally:
+        lock.release()
+
+
 if sys.platform == "win32":
 
     def _lock(descriptor: int, shared: bool) -> bool:

@@ -23,6 +23,9 @@ from hybridmem.store.rows import dump
 from hybridmem.text import terms
 from hybridmem.types import ROOT_TYPE
 
+#: Store setting: see :func:`is_unclean`.
+UNCLEAN = "unclean"
+
 #: Vectors that are turned at a time.
 PAGE = 1000
 #: Who writes to the log.
@@ -51,6 +54,16 @@ def rotate(tx: sqlite3.Connection, new: KeyProvider) -> int:
     return len(rows)
 
 
+def is_unclean(tx: sqlite3.Connection) -> bool:
+    """Whether free pages may hold what was plain, or sealed by other keys: they have not been rewritten since."""
+    return points.setting(tx, UNCLEAN) is not None
+
+
+def set_clean(tx: sqlite3.Connection) -> None:
+    """To be said when the database has been rewritten after the last memory was sealed anew."""
+    points.drop_setting(tx, UNCLEAN)
+
+
 def is_begun(tx: sqlite3.Connection) -> bool:
     """Whether sealing anew has begun and is not finished."""
     return tx.execute("SELECT 1 FROM data_key WHERE retired_at IS NOT NULL LIMIT 1").fetchone() is not None
@@ -61,6 +74,7 @@ def begin(tx: sqlite3.Connection, at: int, *, plain: bool) -> None:
     rows = tx.execute(
         "SELECT namespace_id FROM data_key WHERE retired_at IS NULL AND (wrapped IS NOT NULL OR NOT ?)", (plain,)
     ).fetchall()
+    points.set_setting(tx, UNCLEAN, True)
     for (space,) in rows:
         tx.execute("UPDATE data_key SET retired_at = ? WHERE namespace_id = ? AND retired_at IS NULL", (at, space))
         if plain:
@@ -95,6 +109,7 @@ def begin_encrypting(directory: Path, keys: KeyProvider, at: int) -> bool:
         conn.execute("BEGIN IMMEDIATE")
         conn.keyring = data_keys.Keyring(keys)
         data_keys.set_mark(conn, keys)
+        points.set_setting(conn, UNCLEAN, True)
         for space in points.namespaces(conn):
             _add_none(conn, space, at, retired_at=at)
             sealing.make_key(conn, space, at, turns=False)
@@ -244,18 +259,3 @@ def _turn(tx: sqlite3.Connection, space: int) -> None:
     tx.execute("UPDATE data_key SET turns = 0 WHERE namespace_id = ?", (space,))
     if new is not None:
         tx.execute("UPDATE data_key SET turns = 1 WHERE id = ?", (new.id,))
-
-
-def cleanse(directory: Path, wait_seconds: float) -> bool:
-    """Leaves nothing of what was rewritten in free pages and in the write-ahead log. False: somebody is reading."""
-    # A connection without views: VACUUM makes every index again, and takes a view of the same name for its table.
-    conn = sqlite3.connect(directory / DATABASE_NAME, isolation_level=None, timeout=wait_seconds)
-    try:
-        conn.execute("VACUUM")
-        return not conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error) or "busy" in str(error):
-            return False
-        raise
-    finally:
-        conn.close()

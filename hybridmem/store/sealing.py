@@ -197,6 +197,7 @@ def make_key(tx: sqlite3.Connection, namespace: int, at: int, *, turns: bool = T
 def destroy(tx: sqlite3.Connection, namespace: int) -> int:
     """Deletes the data keys of a namespace: whatever they sealed, anywhere, cannot be opened by anybody any more.
     Returns how many there were; 0 in a plain store."""
+    tx.execute("PRAGMA secure_delete = ON")
     return tx.execute("DELETE FROM data_key WHERE namespace_id = ?", (namespace,)).rowcount
 
 
