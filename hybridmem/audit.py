@@ -66,6 +66,18 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Visit:
+    """What the trail of another namespace is to have: that a guest has read what is shared there.
+
+    ``namespace``: its internal id. ``agent``: what the guest is called there.
+    """
+
+    namespace: int
+    agent: str
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """What an entry says of the calls of one method."""
 
@@ -107,6 +119,7 @@ class Trail:
         self.rule = rule
         self._opened = opened
         self._waiting: list[Call] = []
+        self._visits: list[Visit] = []
         self._dropped = 0
         self._guard = threading.RLock()  # a signal handler may search in the middle of a search
         self._local = threading.local()
@@ -115,7 +128,7 @@ class Trail:
 
     def __len__(self) -> int:
         """How many entries wait."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._visits)
 
     @property
     def is_on(self) -> bool:
@@ -172,6 +185,17 @@ class Trail:
             else:
                 self._dropped += 1
 
+    def visited(self, visit: Visit) -> None:
+        """Keeps an entry for another namespace until it is written."""
+        with self._guard:
+            if self.rule.reads and not self._is_over and len(self._visits) < MOST:
+                self._visits.append(visit)
+
+    def visits(self) -> list[Visit]:
+        """Those that wait, in their order."""
+        with self._guard:
+            return list(self._visits)
+
     def begin(self) -> None:
         """The first entry of a handle comes after one that says when it was opened."""
         with self._guard:
@@ -192,9 +216,11 @@ class Trail:
             dropped = [Call("dropped", None, detail={"entries": self._dropped})] if self._dropped else []
             return [*self._waiting, *dropped]
 
-    def written(self, entries: Sequence[Call]) -> None:
-        """These, which ``waiting`` gave, are in the store."""
+    def written(self, entries: Sequence[Call], visits: Sequence[Visit]) -> None:
+        """These, which ``waiting`` and ``visits`` gave, are in the store."""
         with self._guard:
+            told = {id(one) for one in visits}
+            self._visits = [one for one in self._visits if id(one) not in told]
             known = {id(one) for one in entries}
             self._waiting = [one for one in self._waiting if id(one) not in known]
             self._dropped -= sum(one.detail["entries"] for one in entries if one.verb == "dropped")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 
-from hybridmem.audit import Trail
+from hybridmem.audit import Call, Trail, Visit
 from hybridmem.errors import AccessDenied, NotFound
 from hybridmem.inputs import MAX_NAME
 from hybridmem.principals import Principal, at_least
@@ -162,6 +162,7 @@ class Guest(Workspace):
         self.uses = Uses()
         self.writing = threading.local()
         self.trail = _GuestTrail(host.config.audit, host.now())
+        self._host = host
         self._later = None
         self.id = Part(namespace)
         self.need = need
@@ -174,6 +175,11 @@ class Guest(Workspace):
         self.id.branches = branches(given, self.need)
         if not self.id.branches:
             raise NotFound("id: there is no such node in this namespace")
+
+    def told_owner(self, call: Call) -> None:
+        """The owner's audit trail gets an entry of what was read here: like those of one's own reading calls it waits,
+        in the handle of the guest."""
+        self._host.trail.visited(Visit(int(self.id), self.agent, call))
 
     def write(self) -> Transaction:
         return _GuestWrite(self)
@@ -202,8 +208,8 @@ class Guest(Workspace):
 
 
 class _GuestTrail(Trail):
-    """What a guest leaves in the owner's audit trail: its writes, in their transactions. That it has read is in the
-    trail of its own namespace."""
+    """What a guest leaves in the owner's audit trail by itself: its writes, in their transactions. What it has read is
+    told there by the handle that it belongs to."""
 
     def begin(self) -> None:
         """It opens nothing."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hybridmem.audit import audited, audited_by
+from hybridmem.audit import Call, audited, audited_by, counts
 from hybridmem.changes import Change, HistoryEntry
 from hybridmem.embed.model import Model
 from hybridmem.errors import AccessDenied, InvalidInput, NotFound
@@ -47,6 +47,8 @@ DOORS = {
     "restore_forgotten": ("id", "admin"), "archive": ("id", "admin"), "unarchive": ("id", "admin"),
     "share": ("id", "admin"),
 }  # fmt: skip
+#: Those of them that leave the owner an entry here; the others have theirs in their own transaction.
+READING = frozenset({"get", "children", "ancestors", "walk", "history"})
 _QUOTED = re.compile(r"'([^']*)'")
 
 
@@ -140,22 +142,26 @@ class ShareVerbs:
                     ) from None
         if place is None:
             return None
+        workspace: Workspace = self._workspace  # type: ignore[attr-defined]
+        guest = Guest(workspace, self._resolver, place.namespace, place.owner, need)
         if not at_least(place.rights, need):
+            guest.told_owner(Call(name, guest.now(), place.key.uid, outcome=AccessDenied.__name__))
             who = "/".join(place.owner)
             raise AccessDenied(
                 f"{argument}: {place.key.uid!r} is shared with this namespace by {who} for {place.rights}; "
                 f"{name} needs {need}, which {who} can give with share()"
             ) from None
         _refuse_odd(name, given)
-        workspace: Workspace = self._workspace  # type: ignore[attr-defined]
-        guest = Guest(workspace, self._resolver, place.namespace, place.owner, need)
         verbs = _GuestVerbs(guest, *self._guest_parts)
-        return functools.partial(self._done, guest, getattr(verbs, name))
+        return functools.partial(self._done, guest, name, place.key.uid, getattr(verbs, name))
 
-    def _done(self, guest: Guest, verb: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _done(self, guest: Guest, name: str, id: str, verb: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         try:
             result = verb(*args, **kwargs)
-            return _GuestPages(self, guest, result) if isinstance(result, Iterator) else self._shown(guest, result)
+            shown = _GuestPages(self, guest, result) if isinstance(result, Iterator) else self._shown(guest, result)
+            if name in READING:
+                guest.told_owner(Call(name, guest.now(), id, detail=counts(shown)))
+            return shown
         except InvalidInput as error:
             raise type(error)(self._silenced(guest, str(error))) from None
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from hybridmem import inputs
-from hybridmem.audit import Call
+from hybridmem.audit import Call, Visit
 from hybridmem.embed.model import Model
 from hybridmem.errors import InvalidInput, NotFound
 from hybridmem.filters import Filters, Source
-from hybridmem.guest import Guest, Resolver, stored, tops
+from hybridmem.guest import Guest, Resolver, label, stored, tops
 from hybridmem.index.pool import Pool
 from hybridmem.indexing import Indexer
 from hybridmem.locate import Locator
@@ -244,7 +245,10 @@ class Others:
             place = self._resolver.place(tx, scope)
         if place is None:
             return None
-        return self._asked(place.grants, place.key, query, k, filters, trace)
+        found = self._asked(place.grants, place.key, query, k, filters, trace)
+        if found is not None:
+            self._tell_owners(place.grants, found.hits)
+        return found
 
     def merged(self, own: SearchResult, query: str | None, k: int, filters: Filters, trace: bool) -> SearchResult:
         """One's own hits and those of everything that is shared, by score."""
@@ -263,7 +267,16 @@ class Others:
                 warnings += [one for one in found.warnings if one not in warnings]
         hits.sort(key=lambda hit: -hit.score)
         located.sort(key=lambda one: -one.score)
+        self._tell_owners(given, hits[:k])
         return SearchResult(tuple(hits[:k]), tuple(warnings), tuple(located))
+
+    def _tell_owners(self, given: Sequence[Granted], hits: Sequence[Hit]) -> None:
+        """The audit trail of each owner: how many of the hits are theirs."""
+        workspace = self._workspace
+        call, spaces = workspace.trail.current, {one.owner: one.namespace for one in given}
+        for owner, count in Counter(hit.node.owner for hit in hits if hit.node.owner is not None).items():
+            said = Call("search" if call is None else call.verb, workspace.now(), detail={"hits": count})
+            workspace.trail.visited(Visit(spaces[owner], label(workspace), said))
 
     def weights(self, ids: Sequence[str]) -> dict[str, float]:
         """Of those of these nodes that are shared."""

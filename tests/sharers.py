@@ -38,10 +38,11 @@ class Three:
         self.archived = self.owner.add("旧发票 old invoice", type="event", parent=self.top)
         self.owner.archive(self.archived.id)
 
-    def open(self, names: tuple[str, ...], agent: str = "bot") -> Memory:
+    def open(self, names: tuple[str, ...], agent: str = "bot", **sections: Any) -> Memory:
         return Memory.open(
-            self.store, namespace=names, agent=agent, config=CONFIG, embedder=HashingEmbedder(), clock=self.clock
-        )
+            self.store, namespace=names, agent=agent, config={**CONFIG, **sections}, embedder=HashingEmbedder(),
+            clock=self.clock,
+        )  # fmt: skip
 
 
 def ids(nodes: Any) -> list[str]:

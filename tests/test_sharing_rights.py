@@ -118,9 +118,9 @@ def test_a_guest_at_work_does_not_hold_what_the_owner_wants_to_forget(three: Thr
         three.guest.add("x", parent=three.top.id)
 
 
-def test_the_audit_trail_of_both_tells_of_a_guests_write_and_the_guests_of_its_reads(three: Three) -> None:
-    """One entry for a call in the guest's own trail, saying how it ended by whichever way; what it wrote is in the
-    owner's too, under a name that says who it was."""
+def test_the_audit_trails_of_both_tell_of_what_a_guest_reads_and_writes(three: Three) -> None:
+    """One entry for a call in the guest's own trail, saying how it ended by whichever way; and one in the owner's,
+    under a name that says who it was, if it read or wrote there, or was refused. What it asked is not told there."""
     three.owner.share(three.top.id, "user:acme/li-si", "write")
     three.guest.get(three.fact.id)
     list(three.guest.walk(three.top.id))
@@ -132,10 +132,38 @@ def test_the_audit_trail_of_both_tells_of_a_guests_write_and_the_guests_of_its_r
         ("get", three.fact.id, "ok"), ("walk", three.top.id, "ok"), ("update", three.fact.id, "ok"),
         ("forget", three.fact.id, "AccessDenied"),
     ]  # fmt: skip
-    theirs = [(one.verb, one.agent) for one in three.owner.audit() if one.agent != "bot"]
-    assert theirs == [("update", "agent:acme/li-si:bot")]
+    found = three.guest.search("改了 changed", 5)
+    assert three.guest.search("nobody knows 没人", scope=three.fact.id).hits
+    three.guest.context("改了 changed", token_budget=500)
+    three.guest.flush()
+    theirs = [one for one in three.owner.audit() if one.agent != "bot"]
+    assert {one.agent for one in theirs} == {"agent:acme/li-si:bot"}
+    assert [(one.verb, one.node_id, one.outcome) for one in theirs] == [
+        ("update", three.fact.id, "ok"),  # at once; the others when the guest's own entries are written
+        ("get", three.fact.id, "ok"), ("walk", three.top.id, "ok"), ("forget", three.fact.id, "AccessDenied"),
+        ("search", None, "ok"), ("search", None, "ok"), ("context", None, "ok"),
+    ]  # fmt: skip
+    assert theirs[4].detail == {"hits": sum(hit.node.owner is not None for hit in found)}
     assert three.owner.verify().ok
     assert three.guest.verify().ok
+
+
+def test_an_owner_that_a_guests_reading_tells_of_may_be_gone_meanwhile(three: Three) -> None:
+    """What waits for its trail is left out, and keeps nothing else from being written."""
+    three.owner.share(three.top.id, "user:acme/li-si", "read")
+    three.guest.get(three.fact.id)
+    three.owner.erase_namespace(everything=True)
+    three.guest.add("后来 later", parent="root")
+    assert [one.verb for one in three.guest.audit()][1:] == ["get", "add"]
+    assert three.guest.verify().ok
+
+
+def test_without_reads_in_the_trail_a_guest_tells_of_none(three: Three) -> None:
+    three.owner.share(three.top.id, "user:acme/li-si", "read")
+    with three.open(GUEST, audit={"reads": False}) as guest:
+        guest.get(three.fact.id)
+        guest.search("发票", 3)
+    assert {one.agent for one in three.owner.audit()} == {"bot"}
 
 
 def test_what_is_shared_is_found_in_an_encrypted_store_too(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from hybridmem import faults
-from hybridmem.audit import Call, Trail
+from hybridmem.audit import Call, Trail, Visit
 from hybridmem.config import Config
 from hybridmem.errors import HybridMemError, NotFound, StoreBusy, StoreClosed, StoreFull
 from hybridmem.ports import Clock
@@ -156,7 +156,9 @@ class Workspace:
         except Exception as problem:
             logger.warning("the audit trail has no entry of a call that failed: %r", problem)
 
-    def write_trail(self, tx: sqlite3.Connection, call: Call | None, before: int) -> list[Call]:
+    def write_trail(
+        self, tx: sqlite3.Connection, call: Call | None, before: int
+    ) -> tuple[Sequence[Call], Sequence[Visit]]:
         """Writes the entries that wait, and that of the call that is writing; returns them.
 
         :param before: the number of the last operation of the log before the call.
@@ -173,7 +175,11 @@ class Workspace:
         calls = [*self.trail.waiting(), *own]
         if calls:
             audit.append(tx, self.id, self.agent, self.now(), calls, self.config.audit.queries)
-        return calls
+        visits = self.trail.visits()
+        for one in visits:
+            if points.is_there(tx, one.namespace):  # not erased since
+                audit.append(tx, one.namespace, one.agent, self.now(), [one.call], "none")
+        return calls, visits
 
     def flush_trail(self) -> None:
         """Writes the entries that wait. If that fails they wait on: nobody's call is to fail with them."""
@@ -333,19 +339,20 @@ class _Recording(Transaction):
         #: The number of the last operation before it.
         self._before = 0
         self._entries: Sequence[Call] = ()
+        self._visits: Sequence[Visit] = ()
 
     def _commit(self) -> None:
         if self._held is not None and self._held.transaction is self:
-            self._entries = self._workspace.write_trail(self._held.conn, self._call, self._before)
+            self._entries, self._visits = self._workspace.write_trail(self._held.conn, self._call, self._before)
         super()._commit()
 
     def _end(self) -> None:
         try:
-            if self._entries and not self._is_undone:
-                self._workspace.trail.written(self._entries)
+            if (self._entries or self._visits) and not self._is_undone:
+                self._workspace.trail.written(self._entries, self._visits)
                 if self._call is not None:
                     self._call.sequence = self._entries[-1].sequence
-            self._entries = ()
+            self._entries, self._visits = (), ()
         finally:
             super()._end()
 
