@@ -177,8 +177,7 @@ class Workspace:
             audit.append(tx, self.id, self.agent, self.now(), calls, self.config.audit.queries)
         visits = self.trail.visits()
         for one in visits:
-            if points.is_there(tx, one.namespace):  # not erased since
-                audit.append(tx, one.namespace, one.agent, self.now(), [one.call], "none")
+            audit.append(tx, one.namespace, one.agent, self.now(), [one.call], "none")
         return calls, visits
 
     def flush_trail(self) -> None:
