@@ -47,13 +47,13 @@ def forgetting(store: Store, rounds: Rounds) -> dict[str, Any]:
             for question in asked:  # so that what is asked for is there at the end as well
                 memory.pin(uid(question.target))
             live = memory.stats().by_state["live"]
-            others = [_begin(role, copy, planted, rounds, stop) for role in ("search", "write")]
+            others = [begin(role, copy, planted, rounds, stop) for role in ("search", "write")]
             try:
                 began = time.perf_counter()
                 report = memory.forget(policy={"policy": "least_weight", "max_share": LEFT})
                 seconds = time.perf_counter() - began
                 stop.touch()
-                searched, wrote = (_end(other) for other in others)
+                searched, wrote = (end(other) for other in others)
             finally:
                 for other in others:
                     other.kill()
@@ -132,7 +132,7 @@ def _search(memory: Memory, asked: Sequence[Asked], scope: str, stop: Path) -> d
     return {"times": times.summary(), "found": found}
 
 
-def _begin(role: str, copy: Path, planted: Planted, rounds: Rounds, stop: Path) -> subprocess.Popen[str]:
+def begin(role: str, copy: Path, planted: Planted, rounds: Rounds, stop: Path) -> subprocess.Popen[str]:
     """Starts a process and waits until it is at work."""
     arguments = ("beside", role, str(copy), str(planted.nodes), str(planted.seed), str(rounds.searches), str(stop))
     found = subprocess.Popen(
@@ -149,7 +149,7 @@ def _begin(role: str, copy: Path, planted: Planted, rounds: Rounds, stop: Path) 
     return found
 
 
-def _end(process: subprocess.Popen[str]) -> dict[str, Any]:
+def end(process: subprocess.Popen[str]) -> dict[str, Any]:
     said, _ = process.communicate()
     if process.returncode != 0:
         raise HybridMemError(f"a process beside failed with {process.returncode}")

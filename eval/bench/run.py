@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import results
-from eval.bench import forgetting, opening, profiles, recovery, searching, stores, writing
+from eval.bench import erase, forgetting, opening, profiles, recovery, searching, stores, writing
 from eval.bench.planted import DIMENSION, Planted, PlantedEmbedder
 from eval.bench.searching import Rounds
 from eval.bench.stores import Progress
@@ -26,6 +26,8 @@ OPEN_TIMES = 2.0
 ADD_TIMES = 6.0
 CHECKPOINT_TIMES = 2.0
 KILLED_TIMES = 3.0
+#: Seconds in which 1,000 of 100,000 memories are erased, at the most.
+ERASE_SECONDS = 30.0
 SMALLEST = 300
 #: Sessions whose subtrees are searched to see how memory grows, besides the projects.
 SUBTREES = 100
@@ -87,6 +89,8 @@ def run(
     recovered = {"checkpoints": recovery.checkpoints(largest, rounds), "answers": recovery.answers(folder, rounds)}
     progress("forgetting", 0)
     forgotten = forgetting.forgetting(largest, rounds)
+    progress("erasing", 0)
+    erased = erase.erasing(largest, rounds)
     progress("profiling", 0)
     origin = results.provenance(PlantedEmbedder(Planted(SMALLEST, seed)).identity)
     # Kernels and distributions say little of these figures, and much of whose machine it was.
@@ -99,6 +103,7 @@ def run(
         "memory": resident,
         "recovery": recovered,
         "forgetting": forgotten,
+        "erasing": erased,
         "profile": {"nodes": largest.planted.nodes, **profiles.of(largest, rounds)},
     }
     return {
@@ -146,6 +151,7 @@ def promises(bench: dict[str, Any]) -> list[dict[str, Any]]:
         rows.append(_promise(what, f"{opened[kind]:.2f}", f"≤ {OPEN_TIMES:g}", opened[kind] <= OPEN_TIMES))
     rows += _costs(found["writes"]["add_of_insert"], bench["recovery"], where)
     rows += _forgetting(bench["forgetting"])
+    rows += _erasing(bench["erasing"])
     if memory is not None:
         limit = memory["cache_mb"]
         rows.append(
@@ -181,6 +187,25 @@ def _costs(add: float, recovered: dict[str, Any], where: str) -> list[dict[str, 
             f"{killed['killed_of_clean']:.2f}",
             f"≤ {KILLED_TIMES:g}",
             killed["killed_of_clean"] <= KILLED_TIMES,
+        ),
+    ]
+
+
+def _erasing(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """How long erasing takes, files and all, and that nobody fails meanwhile."""
+    what = f"{found['erased']:,} of {found['live']:,} memories"
+    return [
+        _promise(
+            f"seconds that erasing {what} takes, until no file of the store has them",
+            f"{found['seconds']:.1f}",
+            f"≤ {ERASE_SECONDS:g}, nothing left",
+            found["seconds"] <= ERASE_SECONDS and not found["left"],
+        ),
+        _promise(
+            f"durable adds of another process that fail while {what} are erased, and searches that find them since",
+            f"{found['failed']} and {found['ghosts']}",
+            "none",
+            not found["failed"] and not found["ghosts"],
         ),
     ]
 

@@ -71,6 +71,8 @@ def of(result: Result) -> list[Sheet]:
         found.append(_recovery(bench["recovery"]))
     if "forgetting" in bench:  # likewise
         found.append(_forgetting(bench["forgetting"]))
+    if "erasing" in bench:  # likewise
+        found.append(_erasing(bench["erasing"]))
     return [*found, *_profiles(bench)]
 
 
@@ -170,6 +172,19 @@ def _forgetting(found: Result) -> Sheet:
         ["search of another process, meanwhile: median", _ms(times["search"]["median"])],
     ]
     return Sheet(f"{found['forgotten']:,} of {found['live']:,} memories forgotten, ms", ("", "ms"), _cells(rows))
+
+
+def _erasing(found: Result) -> Sheet:
+    times, parts = found["times"], found["parts"]
+    rows = [
+        ["the call", f"{1000.0 * found['seconds']:,.0f}"],
+        *[[f"of it: {name}", f"{1000.0 * seconds:,.0f}"] for name, seconds in parts.items()],
+        ["add of another process, before: median", _ms(times["before"]["median"])],
+        ["add of another process, meanwhile: median", _ms(times["meanwhile"]["median"])],
+        ["add of another process, meanwhile: longest", _ms(found["longest_ms"])],
+        ["search of another process, meanwhile: median", _ms(times["search"]["median"])],
+    ]
+    return Sheet(f"{found['erased']:,} of {found['live']:,} memories erased, ms", ("", "ms"), _cells(rows))
 
 
 def _profiles(bench: Result) -> Iterator[Sheet]:

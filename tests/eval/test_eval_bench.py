@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eval import cli, results
-from eval.bench import rivals, run, sheets, stores
+from eval.bench import erase, rivals, run, sheets, stores
 from eval.bench.planted import PROJECTS, Planted, PlantedEmbedder
 from eval.bench.searching import Rounds
 from hybridmem.embed.probe import probe
@@ -72,12 +72,24 @@ def test_the_document_holds_everything_that_was_measured(result: dict[str, Any])
     assert recovered["checkpoints"]["times"]["many"]["n"] == FEW.checkpoints
     assert recovered["answers"]["waiting"] == FEW.unindexed, "it was to be killed with so many not indexed"
     assert set(recovered["answers"]["times"]["killed"]) == {"open", "resume", "search", "all"}
-    assert len(result["bench"]["promises"]) == 11
+    assert len(result["bench"]["promises"]) == 13
     forgotten = result["bench"]["forgetting"]
     assert (forgotten["live"], forgotten["failed"]) == (NODES - 1, 0)
     assert NODES // 3 < forgotten["forgotten"] < NODES
     assert forgotten["ghosts"] == forgotten["missed"] == forgotten["short"] == 0
     assert forgotten["searches"] > 0
+    erased = result["bench"]["erasing"]
+    assert erased["live"] - NODES <= 1
+    assert 0 < erased["erased"] <= 1_000
+    assert (erased["left"], erased["failed"], erased["ghosts"]) == ([], 0, 0)
+    assert erased["searches"] > 0
+
+
+def test_erasing_is_measured_in_an_encrypted_store_too(result: dict[str, Any], folder: Path) -> None:
+    store = stores.get(NODES, 3, folder / "stores", lambda what, count: None)
+    found = erase.erasing(store, FEW, encrypted=True)
+    assert found["encrypted"]
+    assert (found["left"], found["failed"], found["ghosts"]) == ([], 0, 0)
 
 
 def test_it_says_where_it_came_from_and_nothing_of_the_machine(result: dict[str, Any], folder: Path) -> None:
