@@ -315,16 +315,16 @@ def _generating(function: Callable[..., Any], rule: Rule) -> Callable[..., Any]:
     return run
 
 
-def scheduled(workspace: Any, verb: str, action: Callable[[], object]) -> None:
-    """Does what nobody has called, with an entry of its own; also in the middle of a call."""
+def called(workspace: Any, verb: str, action: Callable[[], T], **detail: Any) -> T:
+    """Does what is no call of a method, such as what is done by itself, with an entry of its own; also in the middle of
+    a call."""
     trail: Trail = workspace.trail
     if not trail.is_on:
-        action()
-        return
-    call, place = Call(verb, None, detail={"scheduled": True}), trail.place()
+        return action()
+    call, place = Call(verb, None, detail=detail), trail.place()
     try:
         trail.enter(call)
-        action()
+        result = action()
     except BaseException as error:
         trail.go_back(place)
         workspace.failed(call, error, may_wait=False)
@@ -333,6 +333,7 @@ def scheduled(workspace: Any, verb: str, action: Callable[[], object]) -> None:
         trail.go_back(place)
         del place  # a frame that knows this one
     workspace.succeeded(call, {}, may_wait=False)
+    return result
 
 
 def as_id(value: Any) -> str | None:

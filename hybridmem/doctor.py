@@ -22,6 +22,7 @@ from typing import Any
 
 from hybridmem import config as configuration
 from hybridmem import inputs, keys
+from hybridmem.audit import Call
 from hybridmem.config import Config, EncryptionConfig
 from hybridmem.each_store import each_store
 from hybridmem.embed.model import Model, choose
@@ -34,7 +35,7 @@ from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.pieces import MOST
 from hybridmem.ports import Embedder, KeyProvider, SystemClock
-from hybridmem.store import checks, digest, mends, outbox, points, snapshot, swap, tree
+from hybridmem.store import audit, checks, digest, mends, outbox, points, snapshot, swap, tree
 from hybridmem.store.connect import Connections, Transaction
 from hybridmem.store.directory import ASIDE, DATABASE_NAME, RESTORED
 from hybridmem.store.migrations import SCHEMA_VERSION
@@ -127,7 +128,11 @@ def repair(
         indexer = Indexer.configured(connections, model, settings, Server.of(settings.index))
         try:
             now = to_micros(SystemClock().now())
-            return mend(connections.write, indexer, AGENT, now, before, replay=replay, provider=provider)
+            report = mend(connections.write, indexer, AGENT, now, before, replay=replay, provider=provider)
+            if report.mended and settings.audit.enabled:
+                with connections.write() as tx:
+                    audit.append_all(tx, AGENT, Call("repair", now, detail={"mended": len(report.mended)}))
+            return report
         finally:
             indexer.close(0.0)
     finally:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from hybridmem import config as configuration
 from hybridmem import inputs, keys
+from hybridmem.audit import Call
 from hybridmem.config import Config
 from hybridmem.embed.model import Model, choose
 from hybridmem.errors import EncryptionError, HybridMemError, InvalidInput
@@ -18,7 +19,7 @@ from hybridmem.index.projection import DIRECTORY
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Embedder, KeyProvider, SystemClock
-from hybridmem.store import resealing, rewriting, swap
+from hybridmem.store import audit, resealing, rewriting, swap
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import ASIDE, CHECKPOINTS
 from hybridmem.store.rows import to_micros
@@ -97,7 +98,8 @@ def encrypt(
             with connections.write() as tx:
                 if to == "plain" or (to == "new" and not resealing.is_begun(tx)):
                     resealing.begin(tx, now, plain=to == "plain")
-            report = run(connections, indexer, now, progress)
+            said = Call("encrypt", now, detail={"to": to}) if settings.audit.enabled else None
+            report = run(connections, indexer, now, said, progress)
         finally:
             indexer.close(0.0)
     finally:
@@ -107,8 +109,10 @@ def encrypt(
     return report
 
 
-def run(connections: Connections, indexer: Indexer, now: int, progress: Progress | None) -> ReencryptReport:
-    """Goes on with what has begun, to its end."""
+def run(
+    connections: Connections, indexer: Indexer, now: int, said: Call | None, progress: Progress | None
+) -> ReencryptReport:
+    """Goes on with what has begun, to its end, and says so in the audit trails."""
     with connections.read() as tx:
         total = resealing.count(tx)
     sealed, is_done = 0, False
@@ -123,6 +127,8 @@ def run(connections: Connections, indexer: Indexer, now: int, progress: Progress
             let_others_write()
         with connections.write() as tx:
             is_done = resealing.finish(tx, now)
+            if is_done and said is not None:
+                audit.append_all(tx, resealing.AGENT, said)
     notes = _vectors(indexer)
     why = rewriting.rewrite(connections.database, WAIT_SECONDS)
     if why is None:

@@ -10,7 +10,7 @@ import logging
 import sqlite3
 import threading
 
-from hybridmem.audit import scheduled
+from hybridmem.audit import called
 from hybridmem.config import ForgettingConfig
 from hybridmem.prune import CONFIGURED, Pruning
 from hybridmem.purge import Purging
@@ -47,7 +47,7 @@ class Tending:
             with self._workspace.read() as tx:
                 is_due = self._is_due(tx)
             if is_due:
-                scheduled(self._workspace, "tend", self._tend)
+                called(self._workspace, "tend", self._tend, scheduled=True)
         except Exception as error:
             self.failures += 1
             self.problem = str(error) or repr(error)

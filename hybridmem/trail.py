@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hybridmem import inputs
-from hybridmem.audit import scheduled
+from hybridmem.audit import called
 from hybridmem.errors import HybridMemError, InvalidInput
 from hybridmem.replacing import replace_file
 from hybridmem.store import audit
@@ -95,7 +95,7 @@ class AuditTrail:
             with workspace.read() as tx:
                 oldest = audit.oldest(tx, workspace.id)
             if oldest is not None and workspace.now() - oldest > LATE * days * MICROS_PER_DAY:
-                scheduled(workspace, audit.PRUNED, lambda: self.prune(None, dry_run=False))
+                called(workspace, audit.PRUNED, lambda: self.prune(None, dry_run=False), scheduled=True)
         except HybridMemError as error:
             logger.warning("old entries of the audit trail are not removed yet: %s", error)
 

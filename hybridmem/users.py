@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,17 +17,19 @@ from typing import Any
 
 from hybridmem import config as configuration
 from hybridmem import inputs, keys
+from hybridmem.audit import Call, called
 from hybridmem.cleanse import Progress
 from hybridmem.config import Config
 from hybridmem.erase import Gone
 from hybridmem.erased import ErasureReceipt
 from hybridmem.errors import NotFound
 from hybridmem.memory import Memory
-from hybridmem.ports import Embedder, KeyProvider
+from hybridmem.ports import Embedder, KeyProvider, SystemClock
 from hybridmem.replacing import replace_file
-from hybridmem.store import held, layout, points
+from hybridmem.store import audit, held, layout, points
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import refuse_own
+from hybridmem.store.rows import to_micros
 from hybridmem.types import Namespace
 from hybridmem.whole_store import open_whole
 
@@ -48,16 +50,19 @@ def export_user(
     """Writes everything that a store holds about a user to a JSON file: of each memory all its revisions with metadata,
     its weights, times and log entries; of a whole namespace also its tasks, checkpoints and runs.
 
+    The audit trail of each namespace that is told of gets an entry first.
+
     :return: how many memories. The same that :func:`erase_user` erases.
     :param master_key: of an encrypted store, as for Memory.open(). The file is not sealed.
     :raises NotFound: there is no store. InvalidInput: the user is no name, or the file is part of a store.
     """
     name, target, place = inputs.name("user", user), inputs.path("file", file), inputs.path("path", path)
     refuse_own(target)
-    provider = keys.provider(configuration.load(config).encryption, master_key)
+    settings = configuration.load(config)
+    provider = keys.provider(settings.encryption, master_key)
     told: list[dict[str, Any]] = []
     for store in layout.stores(place):
-        told += _told(store, name, provider)
+        told += _told(store, name, provider, is_audited=settings.audit.enabled)
     document = {"kind": "hybridmem-user", "version": 1, "user": name, "namespaces": told}
 
     def write(temporary: Path) -> None:
@@ -67,15 +72,26 @@ def export_user(
     return sum(len(one["memories"]) for one in told)
 
 
-def _told(store: Path, user: str, provider: KeyProvider | None) -> list[dict[str, Any]]:
+def _told(store: Path, user: str, provider: KeyProvider | None, *, is_audited: bool) -> list[dict[str, Any]]:
     """What one store holds about a user, namespace by namespace."""
-    told = []
+    told, counts = [], {}
     with closing(Connections(store, create=False, keys=provider)) as connections, connections.read() as tx:
         for namespace, names in points.namespaces(tx).items():
             chosen = _selected(tx, namespace, names, user)
             if chosen is None or chosen:
                 told.append({"namespace": list(names), **held.about(tx, namespace, chosen)})
+                counts[namespace] = len(told[-1]["memories"])
+    if is_audited and counts:
+        _note(store, provider, counts)
     return told
+
+
+def _note(store: Path, provider: KeyProvider | None, counts: Mapping[int, int]) -> None:
+    """Says in each trail how many memories are told of."""
+    at = to_micros(SystemClock().now())
+    with closing(Connections(store, create=False, keys=provider)) as connections, connections.write() as tx:
+        for namespace, count in counts.items():
+            audit.append(tx, namespace, AGENT, at, [Call("export_user", at, detail={"memories": count})], "none")
 
 
 def erase_user(
@@ -145,14 +161,17 @@ def _joined(stores: Sequence[Path], receipts: Sequence[ErasureReceipt]) -> Erasu
 
 
 def _erase_in(memory: Memory, user: str, *, whole: bool, dry_run: bool) -> Gone:
-    if whole:
-        return memory._erasing.whole("user", dry_run=dry_run)[0]
     workspace = memory._workspace
 
     def choose(tx: sqlite3.Connection) -> Sequence[str]:
         return held.said_by(tx, workspace.id, user)
 
-    return memory._erasing.memories(choose, "user", dry_run=dry_run)[0]
+    def erase() -> Gone:
+        if whole:
+            return memory._erasing.whole("user", dry_run=dry_run)[0]
+        return memory._erasing.memories(choose, "user", dry_run=dry_run)[0]
+
+    return called(workspace, "erase_user", erase, dry_run=dry_run)
 
 
 def _selected(tx: sqlite3.Connection, namespace: int, names: Namespace, user: str) -> list[str] | None:

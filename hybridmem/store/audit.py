@@ -16,12 +16,13 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hybridmem import faults
 from hybridmem.audit import OK, Call
 from hybridmem.ports import SystemClock
-from hybridmem.store import sealing
+from hybridmem.store import points, sealing
 from hybridmem.store.log import START, digest
 from hybridmem.store.log import head as log_head
 from hybridmem.store.points import is_there, set_setting, setting
@@ -73,6 +74,12 @@ def append(tx: sqlite3.Connection, namespace: int, agent: str, now: int, calls: 
         if newest is None:
             raise
         _append(tx, namespace, agent, now, calls, queries, newest, head(tx, namespace)[1])
+
+
+def append_all(tx: sqlite3.Connection, agent: str, call: Call) -> None:
+    """Adds an entry to the trail of every namespace: of what was done to the whole store, by no handle of one."""
+    for namespace in points.namespaces(tx):
+        append(tx, namespace, agent, call.at or 0, [replace(call)], "none")
 
 
 def _append(
