@@ -75,7 +75,7 @@ class ShareVerbs:
         They find it from their next call on, by :meth:`search`, :meth:`context` and by id, marked with its owner; of
         everything beside and above it they learn nothing. Sharing the same again changes rights and expiry.
 
-        :param id: the top of what is shared; the root shares everything.
+        :param id: the top of what is shared; the root shares everything. What supersedes it is the top then.
         :param principal: a :class:`hybridmem.Principal` or its text, such as ``"user:acme/li-si"``.
         :param rights: ``"read"``: live memories. ``"write"``: those in every state too, and history, add, add_many,
             observe, update, supersede, feedback, pin. ``"admin"``: also move, forget, restore_forgotten, archive,

@@ -14,7 +14,7 @@ from typing import Any
 
 from hybridmem import inputs
 from hybridmem.errors import InvalidInput
-from hybridmem.store import outbox, points, tree
+from hybridmem.store import grants, outbox, points, tree
 from hybridmem.store.rows import Key
 from hybridmem.store.workspace import Workspace
 from hybridmem.types import MERGED_TYPES, ROOT_TYPE, TASK_TYPE, Node
@@ -59,6 +59,8 @@ class Superseding:
             new, created = self._stored(tx, draft, key, pinned=old.pinned)
             self._move_children(tx, key, new)
             self._retire(tx, key, new)
+            if created:  # what was there before is not to be shared by being found again
+                grants.follow(tx, key.id, new.id)
             tree.touch(tx, {new.path: self._workspace.now()})
             self._workspace.checkpoint_if_due(tx)
             found = tree.nodes(tx, [new.id])[new.id]

@@ -101,6 +101,34 @@ def test_the_top_itself_is_moved_and_superseded_by_its_owner_alone(three: Three)
             call()
 
 
+def test_what_supersedes_the_top_is_shared_in_its_place(three: Three) -> None:
+    """The children go there as well; what was said before stays with the owner."""
+    three.owner.share(three.top.id, "user:acme/li-si", "read")
+    three.owner.share(three.top.id, "user:acme/王五", "write")
+    new = three.owner.supersede(three.top.id, "报销项目改名了 the project has another name")
+    for other in (three.guest, three.other):
+        assert [one.root.id for one in other.shared()] == [new.id]
+        assert other.get(three.leaf.id).content == three.leaf.content
+        assert other.search("报销项目改名了", 1)[0].id == new.id
+        with pytest.raises(NotFound):
+            other.get(three.top.id)
+    assert {one.node_id for one in three.owner.grants()} == {new.id}
+
+
+def test_what_was_there_before_is_not_shared_by_being_found_again(three: Three) -> None:
+    """Its own children are none of what was shared."""
+    other = three.owner.add("已经有了 there already", type="fact", parent=three.above)
+    secret = three.owner.add("不共享 not shared", parent=other)
+    top = three.owner.add("旧的说法 the old words", type="fact", parent=three.above)
+    three.owner.share(top.id, "user:acme/li-si", "write")
+    found = three.owner.supersede(top.id, "已经有了 there already")
+    assert found.id == other.id
+    assert not found.created
+    for id in (other.id, secret.id):
+        with pytest.raises(NotFound):
+            three.guest.get(id)
+
+
 def test_an_id_cannot_be_chosen_in_anothers_namespace(three: Three) -> None:
     """Whether it is taken would tell what is there."""
     three.owner.share(three.top.id, "user:acme/li-si", "write")

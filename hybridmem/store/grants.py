@@ -107,6 +107,11 @@ def revoke(tx: sqlite3.Connection, grants: Iterable[int]) -> None:
     tx.execute("DELETE FROM grants WHERE id IN (SELECT value FROM json_each(?))", (dump(list(grants)),))
 
 
+def follow(tx: sqlite3.Connection, old: int, new: int) -> None:
+    """Of what was shared, another node is the top now: by internal ids."""
+    tx.execute("UPDATE grants SET node_id = ? WHERE node_id = ?", (new, old))
+
+
 def latest(tx: sqlite3.Connection, namespace: int, after: int) -> tuple[int, int]:
     """(sequence, time) of the newest entry, and the latest time, that a log notes after an entry; (after, 0): none."""
     row = tx.execute(
