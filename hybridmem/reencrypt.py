@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from hybridmem.index.projection import DIRECTORY
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Embedder, KeyProvider, SystemClock
-from hybridmem.store import layout, resealing, rewriting, swap
+from hybridmem.store import audit, layout, resealing, rewriting, swap
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import ASIDE, CHECKPOINTS
 from hybridmem.store.rows import to_micros
@@ -38,7 +38,8 @@ class ReencryptReport:
     """What a run did: ``sealed`` memories rewritten (roots counted), by this run.
 
     ``cleansed``: nothing of what was there before is left in free pages, in the write-ahead log or in the vector index;
-    False: somebody had it open (``notes`` say what): run it again then. ``copies``: files in the directory of the store
+    False: somebody had it open (``notes`` say what): run it again then. ``notes`` also tell of queries that the audit
+    trail has as they were asked, with ``audit.queries: plain``. ``copies``: files in the directory of the store
     that were made before, such as backups, and hold everything as it was then: nothing has changed in them.
     """
 
@@ -133,7 +134,7 @@ def _encrypt(
             with connections.write() as tx:
                 if to == "plain" or (to == "new" and not resealing.is_begun(tx)):
                     resealing.begin(tx, now, plain=to == "plain")
-            report = run(connections, indexer, now, progress)
+            report = _with_queries(run(connections, indexer, now, progress), connections, to)
         finally:
             indexer.close(0.0)
     finally:
@@ -141,6 +142,16 @@ def _encrypt(
     if to == "plain":
         swap.alone(directory, WAIT_SECONDS, lambda: resealing.end_plain(directory))
     return report
+
+
+def _with_queries(report: ReencryptReport, connections: Connections, to: str) -> ReencryptReport:
+    """The audit trail is left as it is, whose hashes hold every word of it together."""
+    with connections.read() as tx:
+        asked = audit.asked_plainly(tx)
+    if to == "plain" or not asked:
+        return report
+    note = f"{asked} entries of the audit trail have queries as they were asked; prune_audit() can remove them"
+    return replace(report, notes=(*report.notes, note))
 
 
 def run(connections: Connections, indexer: Indexer, now: int, progress: Progress | None) -> ReencryptReport:

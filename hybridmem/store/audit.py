@@ -35,6 +35,8 @@ SECRET = "audit.secret"
 PRUNED = "prune_audit"
 #: The verb, and the agent, of the entry that says that the store was made of a backup.
 RESTORED = "restore_backup"
+#: How a hash of a query begins.
+KEYED = "hmac-sha256:"
 #: Characters of a query that are kept where queries are kept as they are.
 MOST_OF_A_QUERY = 10_000
 #: Rows read at once.
@@ -127,6 +129,16 @@ def _asked(tx: sqlite3.Connection, namespace: int, query: str, queries: str) -> 
     return whole(query[:MOST_OF_A_QUERY]) if queries == "plain" and ring(tx) is None else keyed(tx, namespace, query)
 
 
+def asked_plainly(tx: sqlite3.Connection) -> int:
+    """How many entries, of all namespaces, have a query as it was asked."""
+    row = tx.execute(
+        """SELECT count(*) FROM audit WHERE json_extract(detail, '$.query') IS NOT NULL
+        AND substr(json_extract(detail, '$.query'), 1, ?) != ?""",
+        (len(KEYED), KEYED),
+    ).fetchone()
+    return int(row[0])
+
+
 def whole(text: str) -> str:
     """The text with halves of characters written out: SQLite cannot take them, and an entry that cannot be written
     would keep every later write of the handle from happening."""
@@ -138,13 +150,13 @@ def keyed(tx: sqlite3.Connection, namespace: int, text: str) -> str:
     guess is right. In an encrypted store under the data key, since the secret can be read from the file."""
     data_key = sealing.writing(tx, namespace)
     if data_key is not None:
-        return "hmac-sha256:" + data_key.hashed("audit", text).hex()
+        return KEYED + data_key.hashed("audit", text).hex()
     secret = setting(tx, SECRET)
     if secret is None:
         secret = secrets.token_hex(32)
         set_setting(tx, SECRET, secret)
     key = bytes.fromhex(secret)
-    return "hmac-sha256:" + hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    return KEYED + hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def chained(previous: str, fields: Sequence[Any]) -> str:
