@@ -139,7 +139,7 @@ def _encrypt(
             indexer.close(0.0)
     finally:
         connections.close()
-    if to == "plain":
+    if to == "plain" and report.cleansed:  # else it has to be run again, which needs the mark
         swap.alone(directory, WAIT_SECONDS, lambda: resealing.end_plain(directory))
     return report
 

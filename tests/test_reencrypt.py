@@ -95,6 +95,20 @@ class TestJob:
             path = memory.backup().path
         assert run(store, "encrypted").copies == (str(path),)
 
+    def test_to_plain_that_could_not_cleanse_the_files_can_be_run_again_as_it_says(
+        self, tmp_path: Path, monkeypatch: Any
+    ) -> None:
+        store = tmp_path / "store"
+        live(store)
+        before = told(store, KEY)
+        with monkeypatch.context() as patch:
+            patch.setattr("hybridmem.store.rewriting.rewrite", lambda database, wait_seconds: "the disk is full")
+            assert not run(store, "plain").cleansed
+        assert told(store, KEY) == before
+        assert run(store, "plain").cleansed
+        assert told(store, None) == before
+        assert sound(store, None)
+
     def test_queries_that_were_kept_as_they_were_asked_are_told_of(self, tmp_path: Path) -> None:
         """The audit trail cannot be changed without breaking its chain: whoever encrypts decides what becomes of it."""
         store = tmp_path / "store"

@@ -235,9 +235,13 @@ def prune(tx: sqlite3.Connection, namespace: int, sequence: int, hashed: str) ->
     )
 
 
-def removal(sequence: int, hashed: str, count: int) -> dict[str, Any]:
-    """What the entry of a removal says."""
-    return {"removed": count, "to": sequence, "to_hash": hashed}
+def removal(sequence: int, hashed: str, count: int, wrong: str | None) -> dict[str, Any]:
+    """What the entry of a removal says.
+
+    :param wrong: what :func:`broken` said before it: what shows that must not go with the entries that are removed.
+    """
+    found = {"removed": count, "to": sequence, "to_hash": hashed}
+    return found if wrong is None else {**found, "broken": wrong}
 
 
 def oldest(tx: sqlite3.Connection, namespace: int) -> int | None:
@@ -257,7 +261,7 @@ def broken(tx: sqlite3.Connection, namespace: int) -> str | None:
     if note is None:
         return "the note of the newest entry is missing"
     last, previous = note[2], note[3]
-    told: tuple[int, str] = (0, START)
+    told: tuple[int, str, str | None] = (0, START, None)
     after = -(2**63)
     while rows := tx.execute(
         f"SELECT {_COLUMNS} FROM audit WHERE namespace_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
@@ -277,9 +281,9 @@ def broken(tx: sqlite3.Connection, namespace: int) -> str | None:
         return f"the newest are missing: from entry {last + 1} to {note[0]}"
     if (last, previous) != (note[0], note[1]):
         return "the note of the newest entry was edited"
-    if told != (note[2], note[3]):
+    if told[:2] != (note[2], note[3]):
         return f"the oldest are missing, up to entry {note[2]}, and no entry says that they were removed"
-    return None
+    return told[2]
 
 
 def _gap(expected: int, found: int) -> str:
@@ -289,9 +293,9 @@ def _gap(expected: int, found: int) -> str:
     return f"{missing} missing"
 
 
-def _told(detail: str, before: tuple[int, str]) -> tuple[int, str]:
+def _told(detail: str, before: tuple[int, str, str | None]) -> tuple[int, str, str | None]:
     said = json.loads(detail)
-    return (said["to"], said["to_hash"]) if "to" in said else before
+    return (said["to"], said["to_hash"], said.get("broken")) if "to" in said else before
 
 
 # From one database to another
