@@ -18,7 +18,7 @@ from hybridmem.index.projection import LOCK as INDEX_LOCK
 from hybridmem.ports import KeyProvider, SystemClock
 from hybridmem.replacing import UNFINISHED, remove_unfinished, replace_file
 from hybridmem.store import backup as stored
-from hybridmem.store import swap
+from hybridmem.store import layout, swap
 from hybridmem.store.carried import carry
 from hybridmem.store.directory import ASIDE, CHECKPOINTS, DATABASE_NAME, LOCK, RESTORED
 from hybridmem.store.processes import is_running
@@ -57,7 +57,8 @@ def restore_backup(
         that the store had when the backup was made.
     :raises EncryptionError: it is missing, or another one.
     :raises InvalidInput: there is a store and ``replace`` is False; or there is something else, which is never
-        replaced; or the file is the database of an open store.
+        replaced; or the file is the database of an open store; or, with ``store.layout: separate``, the directory is
+        that of another namespace.
     :raises NotFound: there is no such file. StoreDamaged: it is damaged, or no backup. StoreTooNew: made by a later
         version. StoreBusy: somebody has the store open. StoreFull: no room, or no rights. Nothing has changed then.
     """
@@ -65,6 +66,7 @@ def restore_backup(
     contents = stored.verify(source)
     provider = keys.provider(EncryptionConfig(), master_key)
     stored.unlock(source, provider)
+    layout.refuse_foreign(target, contents.facts.namespaces)
     _make(target)
     aside = swap.alone(target, WAIT_SECONDS, lambda: _replace(source, target, contents, replace, provider))
     return RestoredBackup(

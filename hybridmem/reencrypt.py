@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from hybridmem import config as configuration
-from hybridmem import inputs, keys
+from hybridmem import inputs, keys, rotation
 from hybridmem.audit import Call
 from hybridmem.config import Config
 from hybridmem.embed.model import Model, choose
-from hybridmem.errors import EncryptionError, HybridMemError, InvalidInput
+from hybridmem.errors import EncryptionError, HybridMemError, InvalidInput, NotFound
 from hybridmem.index.health import DAMAGED
 from hybridmem.index.projection import DIRECTORY
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Embedder, KeyProvider, SystemClock
-from hybridmem.store import audit, resealing, rewriting, swap
+from hybridmem.store import audit, layout, resealing, rewriting, swap
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import ASIDE, CHECKPOINTS
 from hybridmem.store.rows import to_micros
@@ -39,7 +39,8 @@ class ReencryptReport:
     """What a run did: ``sealed`` memories rewritten (roots counted), by this run.
 
     ``cleansed``: nothing of what was there before is left in free pages, in the write-ahead log or in the vector index;
-    False: somebody had it open (``notes`` say what): run it again then. ``copies``: files in the directory of the store
+    False: somebody had it open (``notes`` say what): run it again then. ``notes`` also tell of queries that the audit
+    trail has as they were asked, with ``audit.queries: plain``. ``copies``: files in the directory of the store
     that were made before, such as backups, and hold everything as it was then: nothing has changed in them.
     """
 
@@ -71,11 +72,47 @@ def encrypt(
     :param config: as for Memory.open(). :param master_key: likewise. :param embedder: likewise.
     :param progress: called now and then with (memories done, memories in all).
     :raises EncryptionError: no master key, or another. StoreBusy: somebody has the store open. Nothing has changed.
+        Where each namespace has a directory of its own (``store.layout: separate``), one after the other is done: the
+        message names the one, and those before it are done.
+    :raises NotFound: there is no store.
     """
     if to not in ("encrypted", "new", "plain"):
         raise InvalidInput(f"to: must be encrypted, new or plain, not {to!r}")
-    directory, settings = inputs.path("path", path), configuration.load(config)
+    place, settings = inputs.path("path", path), configuration.load(config)
+    if not layout.is_store(place):
+        raise NotFound(f"path: there is no store at {place}")
     provider = keys.provider(settings.encryption, master_key)
+    if not layout.is_separate(place):
+        return _encrypt(place, to, settings, provider, embedder, progress)
+    stores = [one for one in layout.stores(place) if layout.is_store(one)]
+    if to != "encrypted":
+        stores = [one for one in stores if rotation.master_of(one) is not None]
+        if not stores:
+            raise EncryptionError(f"{place}: none of its namespaces is encrypted")
+    return _joined([_encrypt(one, to, settings, provider, embedder, progress) for one in stores], stores, to, settings)
+
+
+def _joined(reports: Sequence[ReencryptReport], stores: Sequence[Path], to: str, settings: Config) -> ReencryptReport:
+    notes = [f"{store.name}: {note}" for store, one in zip(stores, reports, strict=True) for note in one.notes]
+    if to == "encrypted" and not settings.encryption.enabled:
+        notes.append(
+            "a namespace that is new has a store of its own, and that is plain unless encryption.enabled is true"
+        )
+    copies = tuple(copy for one in reports for copy in one.copies)
+    return ReencryptReport(
+        sum(one.sealed for one in reports), all(one.cleansed for one in reports), copies, tuple(notes)
+    )
+
+
+def _encrypt(
+    directory: Path,
+    to: str,
+    settings: Config,
+    provider: KeyProvider | None,
+    embedder: Embedder | None,
+    progress: Progress | None,
+) -> ReencryptReport:
+    """Of one store."""
     if provider is None:
         Connections(directory, create=False).close()  # says which key it needs, if it is encrypted
         raise EncryptionError(f"{directory}: there is no master key; set HYBRIDMEM_KEY or encryption.key")
@@ -99,14 +136,24 @@ def encrypt(
                 if to == "plain" or (to == "new" and not resealing.is_begun(tx)):
                     resealing.begin(tx, now, plain=to == "plain")
             said = Call("encrypt", now, detail={"to": to}) if settings.audit.enabled else None
-            report = run(connections, indexer, now, said, progress)
+            report = _with_queries(run(connections, indexer, now, said, progress), connections, to)
         finally:
             indexer.close(0.0)
     finally:
         connections.close()
-    if to == "plain":
+    if to == "plain" and report.cleansed:  # else it has to be run again, which needs the mark
         swap.alone(directory, WAIT_SECONDS, lambda: resealing.end_plain(directory))
     return report
+
+
+def _with_queries(report: ReencryptReport, connections: Connections, to: str) -> ReencryptReport:
+    """The audit trail is left as it is, whose hashes hold every word of it together."""
+    with connections.read() as tx:
+        asked = audit.asked_plainly(tx)
+    if to == "plain" or not asked:
+        return report
+    note = f"{asked} entries of the audit trail have queries as they were asked; prune_audit() can remove them"
+    return replace(report, notes=(*report.notes, note))
 
 
 def run(

@@ -81,8 +81,9 @@ class AuditTrail:
             found, there = audit.older(tx, namespace, before), audit.counted(tx, namespace)
             if found is not None:
                 sequence, hashed, count = found
+                wrong = audit.broken(tx, namespace)
                 audit.prune(tx, namespace, sequence, hashed)
-                self._workspace.trail.say(audit.removal(sequence, hashed, count))
+                self._workspace.trail.say(audit.removal(sequence, hashed, count, wrong))
         return _told(found, there, dry_run=False)
 
     def prune_if_due(self) -> None:

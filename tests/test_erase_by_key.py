@@ -10,7 +10,7 @@ import pytest
 from crash.helpers import QUIET
 from erasing import MARKERS, TEXT, found, vectors
 
-from hybridmem import Memory, encrypt, verify, verify_erasure
+from hybridmem import Memory, StoreBusy, encrypt, verify, verify_erasure
 from hybridmem.store import rewriting
 
 KEY, OTHER = bytes(range(32)), bytes(range(32, 64))
@@ -174,3 +174,22 @@ def test_a_store_that_was_made_encrypted_and_cleansed_takes_the_fast_path(
         assert m.erase_namespace(everything=True).counts["keys"] == 1
     assert rewritten == []
     assert found(store, blobs=(key,)) == []
+
+
+@SECURE
+def test_a_store_that_was_made_plain_but_for_its_mark_is_rewritten(
+    tmp_path: Path, secure: bool, rewritten: list[Path]
+) -> None:
+    """Somebody had it open at the end of decrypting: it says that it is encrypted, and nothing in it is."""
+    store = tmp_path / "store"
+    with opened(store, "甲", secure=secure) as m:
+        m.add(TEXT, parent="root")
+        with pytest.raises(StoreBusy):
+            encrypt(store, to="plain", master_key=KEY)
+        assert found(store)
+        rewritten.clear()
+        m.add(f"以后 later {TEXT}", parent="root")
+        receipt = m.erase_namespace(everything=True)
+    assert (receipt.complete, receipt.counts["keys"]) == (True, 0)
+    assert rewritten == [store / "tree.db"]
+    assert found(store) == []

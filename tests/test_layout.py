@@ -228,7 +228,10 @@ class TestTheOtherLayout:
                 taken = m.backup(tmp_path / "taken.db")
         with opened(tmp_path / "many", ("acme",), **SEPARATE) as m:
             inner = m.path
-        restore_backup(taken.path, inner, replace=True)
+        with pytest.raises(InvalidInput, match="that of another namespace than the backup has") as refused:
+            restore_backup(taken.path, inner, replace=True)
+        assert "秘密的人" not in str(refused.value)
+        shutil.copy(taken.path, inner / "tree.db")  # by hand, then
         with pytest.raises(StoreDamaged, match="1 others are in it") as refused:
             opened(tmp_path / "many", ("acme",), **SEPARATE)
         assert "秘密的人" not in str(refused.value)
@@ -239,8 +242,10 @@ class TestTheOtherLayout:
                 for write in (m.export, other.export, m.backup):
                     with pytest.raises(InvalidInput, match="store"):
                         write(file)
-        with pytest.raises(InvalidInput, match="neither empty nor a store"):
+        before = files(tmp_path / "many")
+        with pytest.raises(InvalidInput, match=r"store\.layout: separate.*name that of the namespace in the backup"):
             restore_backup(taken(tmp_path), tmp_path / "many", replace=True)
+        assert files(tmp_path / "many") == before
 
 
 def taken(folder: Path) -> Path:

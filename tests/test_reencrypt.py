@@ -95,6 +95,38 @@ class TestJob:
             path = memory.backup().path
         assert run(store, "encrypted").copies == (str(path),)
 
+    def test_to_plain_that_could_not_cleanse_the_files_can_be_run_again_as_it_says(
+        self, tmp_path: Path, monkeypatch: Any
+    ) -> None:
+        store = tmp_path / "store"
+        live(store)
+        before = told(store, KEY)
+        with monkeypatch.context() as patch:
+            patch.setattr("hybridmem.store.rewriting.rewrite", lambda database, wait_seconds: "the disk is full")
+            assert not run(store, "plain").cleansed
+        assert told(store, KEY) == before
+        assert run(store, "plain").cleansed
+        assert told(store, None) == before
+        assert sound(store, None)
+
+    def test_queries_that_were_kept_as_they_were_asked_are_told_of(self, tmp_path: Path) -> None:
+        """The audit trail cannot be changed without breaking its chain: whoever encrypts decides what becomes of it."""
+        store = tmp_path / "store"
+        config = {**CONFIG, "audit": {"queries": "plain"}}
+        with Memory.open(store, config=config, embedder=HashingEmbedder()) as memory:
+            memory.add("一条 one", parent="root")
+            memory.search("鹦鹉螺 heliotropic?")
+        report = run(store, "encrypted")
+        assert report.cleansed
+        (note,) = report.notes
+        assert note.startswith("1 entries of the audit trail")
+        with Memory.open(store, config=config, embedder=HashingEmbedder(), master_key=KEY) as memory:
+            memory.search("紫藤花 wisteriabloom?")
+            memory.prune_audit(0)
+            assert memory.verify().ok
+        assert run(store, "new").notes == ()
+        assert bytescan.found(store, WORDS) == []
+
     def test_new_data_keys_and_then_none_at_all(self, tmp_path: Path) -> None:
         store = tmp_path / "store"
         live(store)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sharers import GUEST, OTHER, OWNER, START, Three, ids
 
-from hybridmem import AccessDenied, InvalidInput, Memory, Node, NotFound, Principal
+from hybridmem import AccessDenied, InvalidInput, Memory, Node, NotFound, Principal, restore_backup
 from hybridmem.guest import Guest, Resolver
 from hybridmem.store import grants as store_grants
 from hybridmem.store import tree
@@ -342,3 +342,27 @@ def test_ids_outside_are_left_out_of_what_is_told(three: Three) -> None:
     assert three.above.id not in told
     assert three.owner.root().id not in told
     assert "user" not in told
+
+
+@pytest.mark.parametrize("seen", ["before the restoring", "after it"])
+def test_what_was_over_stays_over_in_a_restored_backup_though_the_clock_is_set_back(tmp_path: Path, seen: str) -> None:
+    """The log of the backup does not have the moment at which it was over, or has fewer entries than the store had."""
+    three = Three(tmp_path / "store")
+    copy = three.owner.backup().path
+    for number in range(5):
+        three.owner.add(f"以后 later {number}", parent="root")
+    three.owner.share(three.top.id, "user:acme/li-si", expires=START + timedelta(hours=1))
+    if seen == "before the restoring":
+        three.clock.at = START + timedelta(hours=2)
+        three.owner.add("两小时以后 two hours later", parent="root")
+    for one in (three.owner, three.guest, three.other):
+        one.close()
+    restore_backup(copy, tmp_path / "store", replace=True)
+    with three.open(OWNER) as owner, three.open(GUEST) as guest:
+        if seen == "after it":
+            assert len(guest.shared()) == 1
+            three.clock.at = START + timedelta(hours=2)
+            owner.add("两小时以后 two hours later", parent="root")
+        three.clock.at = START
+        assert guest.shared() == []
+        assert guest.search("发票 invoice").hits == ()

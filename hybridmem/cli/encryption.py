@@ -71,12 +71,19 @@ def rotate_key(
     options: Options,
     new: Annotated[str, typer.Option("--new-key", help="The new master key: env:NAME or file:PATH.")],
 ) -> Reply:
-    """Wrap the data keys by another master key; contents are not touched."""
-    from hybridmem import keys
+    """Wrap the data keys of all namespaces by another master key; contents are not touched.
+
+    Where each namespace has a directory of its own, it may be interrupted: run again, it goes on where it stopped.
+    """
+    from hybridmem import keys, rotation
+    from hybridmem.store import layout
 
     provider = keys.named(new)
-    with options.open() as memory:
-        count = memory.rotate_master_key(provider)
+    if layout.is_separate(options.path):
+        count = rotation.rotate_each(options.path, provider, config=options.configuration(), agent=options.who)
+    else:
+        with options.open() as memory:
+            count = memory.rotate_master_key(provider)
     data = {"data_keys": count, "key": provider.id}
     return Reply(
         data, lambda screen: screen.print(f"{count} data keys are wrapped by the master key {provider.id} now")

@@ -116,6 +116,11 @@ class Options:
         return inputs.path("store", _chosen(self.store, "HYBRIDMEM_STORE", DEFAULT_STORE))
 
     @property
+    def who(self) -> str:
+        """The agent that writes."""
+        return _chosen(self.agent, "HYBRIDMEM_AGENT", "default")
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The namespace."""
         return tuple(_chosen(self.namespace, "HYBRIDMEM_NAMESPACE", "default").split("/"))
@@ -146,13 +151,12 @@ class Options:
         from hybridmem.store.layout import is_store
 
         settings = self.configuration(index__background=False)
-        agent = _chosen(self.agent, "HYBRIDMEM_AGENT", "default")
         if not create and not is_store(self.path):
             raise NotFound(
                 f"there is no store at {self.path}; name one with --store PATH or HYBRIDMEM_STORE, or create it by "
                 f"writing: hybridmem add 'text' --store {self.path}"
             )
-        return Memory.open(self.path, namespace=self.names, agent=agent, config=settings, create=create)
+        return Memory.open(self.path, namespace=self.names, agent=self.who, config=settings, create=create)
 
 
 def command(app: typer.Typer, name: str) -> Callable[[Callable[..., Reply]], Callable[..., Reply]]:

@@ -36,6 +36,8 @@ SECRET = "audit.secret"
 PRUNED = "prune_audit"
 #: The verb, and the agent, of the entry that says that the store was made of a backup.
 RESTORED = "restore_backup"
+#: How a hash of a query begins.
+KEYED = "hmac-sha256:"
 #: Characters of a query that are kept where queries are kept as they are.
 MOST_OF_A_QUERY = 10_000
 #: Rows read at once.
@@ -134,6 +136,16 @@ def _asked(tx: sqlite3.Connection, namespace: int, query: str, queries: str) -> 
     return whole(query[:MOST_OF_A_QUERY]) if queries == "plain" and ring(tx) is None else keyed(tx, namespace, query)
 
 
+def asked_plainly(tx: sqlite3.Connection) -> int:
+    """How many entries, of all namespaces, have a query as it was asked."""
+    row = tx.execute(
+        """SELECT count(*) FROM audit WHERE json_extract(detail, '$.query') IS NOT NULL
+        AND substr(json_extract(detail, '$.query'), 1, ?) != ?""",
+        (len(KEYED), KEYED),
+    ).fetchone()
+    return int(row[0])
+
+
 def whole(text: str) -> str:
     """The text with halves of characters written out: SQLite cannot take them, and an entry that cannot be written
     would keep every later write of the handle from happening."""
@@ -145,13 +157,13 @@ def keyed(tx: sqlite3.Connection, namespace: int, text: str) -> str:
     guess is right. In an encrypted store under the data key, since the secret can be read from the file."""
     data_key = sealing.writing(tx, namespace)
     if data_key is not None:
-        return "hmac-sha256:" + data_key.hashed("audit", text).hex()
+        return KEYED + data_key.hashed("audit", text).hex()
     secret = setting(tx, SECRET)
     if secret is None:
         secret = secrets.token_hex(32)
         set_setting(tx, SECRET, secret)
     key = bytes.fromhex(secret)
-    return "hmac-sha256:" + hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    return KEYED + hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def chained(previous: str, fields: Sequence[Any]) -> str:
@@ -230,9 +242,13 @@ def prune(tx: sqlite3.Connection, namespace: int, sequence: int, hashed: str) ->
     )
 
 
-def removal(sequence: int, hashed: str, count: int) -> dict[str, Any]:
-    """What the entry of a removal says."""
-    return {"removed": count, "to": sequence, "to_hash": hashed}
+def removal(sequence: int, hashed: str, count: int, wrong: str | None) -> dict[str, Any]:
+    """What the entry of a removal says.
+
+    :param wrong: what :func:`broken` said before it: what shows that must not go with the entries that are removed.
+    """
+    found = {"removed": count, "to": sequence, "to_hash": hashed}
+    return found if wrong is None else {**found, "broken": wrong}
 
 
 def oldest(tx: sqlite3.Connection, namespace: int) -> int | None:
@@ -252,7 +268,7 @@ def broken(tx: sqlite3.Connection, namespace: int) -> str | None:
     if note is None:
         return "the note of the newest entry is missing"
     last, previous = note[2], note[3]
-    told: tuple[int, str] = (0, START)
+    told: tuple[int, str, str | None] = (0, START, None)
     after = -(2**63)
     while rows := tx.execute(
         f"SELECT {_COLUMNS} FROM audit WHERE namespace_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
@@ -272,9 +288,9 @@ def broken(tx: sqlite3.Connection, namespace: int) -> str | None:
         return f"the newest are missing: from entry {last + 1} to {note[0]}"
     if (last, previous) != (note[0], note[1]):
         return "the note of the newest entry was edited"
-    if told != (note[2], note[3]):
+    if told[:2] != (note[2], note[3]):
         return f"the oldest are missing, up to entry {note[2]}, and no entry says that they were removed"
-    return None
+    return told[2]
 
 
 def _gap(expected: int, found: int) -> str:
@@ -284,9 +300,9 @@ def _gap(expected: int, found: int) -> str:
     return f"{missing} missing"
 
 
-def _told(detail: str, before: tuple[int, str]) -> tuple[int, str]:
+def _told(detail: str, before: tuple[int, str, str | None]) -> tuple[int, str, str | None]:
     said = json.loads(detail)
-    return (said["to"], said["to_hash"]) if "to" in said else before
+    return (said["to"], said["to_hash"], said.get("broken")) if "to" in said else before
 
 
 # From one database to another

@@ -9,7 +9,9 @@ import hmac
 import json
 import secrets
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,8 @@ from hybridmem.store.rows import dump
 
 #: Store setting of an encrypted store: the id of the master key, and something that it has wrapped.
 SETTING = "encryption"
+#: Of the table ``data_key``.
+COLUMNS = "id, namespace_id, wrapped, master, made_at, retired_at, turns"
 #: How a master key is given.
 GIVE = "set HYBRIDMEM_KEY, or encryption.key to env:NAME or file:PATH, or pass master_key"
 #: Words whose hash is remembered, per key.
@@ -175,6 +179,28 @@ def set_mark(tx: sqlite3.Connection, provider: KeyProvider) -> None:
     wrapped = base64.b64encode(wrap(provider, secrets.token_bytes(crypto.KEY_BYTES))).decode("ascii")
     value = dump({"master": provider.id, "wrapped": wrapped})
     tx.execute("INSERT OR REPLACE INTO setting (key, value) VALUES (?, ?)", (SETTING, value))
+
+
+def check(tx: sqlite3.Connection, provider: KeyProvider) -> None:
+    """:raises EncryptionError: since somebody was let in with this master key, the store was given another one: a data
+    key that the old one wraps would open for nobody."""
+    found = marked(tx)
+    if found is not None and found["master"] != provider.id:
+        raise EncryptionError(
+            f"the master key of this store was changed meanwhile, from {provider.id} to {found['master']}; open it "
+            "again with that one. Nothing has changed"
+        )
+
+
+def replace_all(tx: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Makes these the rows of the table, each with all of its columns, and leaves no byte of any other in it.
+
+    Deleting single rows does not: where SQLite has moved rows between two pages, the unused part of a page keeps
+    copies of them, also under secure_delete. Emptied as a whole, all pages are overwritten.
+    """
+    tx.execute("PRAGMA secure_delete = ON")
+    tx.execute("DELETE FROM data_key")
+    tx.executemany(f"INSERT INTO data_key ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def wrap(provider: KeyProvider, key: bytes) -> bytes:

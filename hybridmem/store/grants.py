@@ -149,7 +149,8 @@ def places(tx: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[int, s
 def carry(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
     """Makes the grants and groups of ``new``, a restored copy of a store, those that ``old``, the store as it is, has:
     what was revoked since the copy was made stays revoked. A grant is left out, with those that were given by virtue
-    of it, if its namespace or its node is not in the copy. To be called in a transaction of ``new``."""
+    of it, if its namespace or its node is not in the copy, or if it is over by the log of ``old``, which the copy does
+    not have. To be called in a transaction of ``new``."""
     new.execute("DELETE FROM grants")
     new.execute("DELETE FROM grant_member")
     if old.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'grants'").fetchone() is None:
@@ -157,22 +158,25 @@ def carry(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
     rows = old.execute(
         """SELECT g.id, g.uid, s.key, n.uid, g.principal, g.rights, g.expires_at, g.created_at, g.agent, g.sequence,
             g.via FROM grants g JOIN node n ON n.id = g.node_id JOIN namespace s ON s.id = g.namespace_id
+        WHERE NOT EXISTS (SELECT 1 FROM operation o WHERE o.namespace_id = g.namespace_id AND o.sequence > g.sequence
+            AND o.at >= g.expires_at)
         ORDER BY g.id"""
     ).fetchall()
     kept: set[int] = set()
-    for number, uid, owner, node, *values, via in rows:
+    for number, uid, owner, node, *values, sequence, via in rows:
         if via is not None and via not in kept:
             continue
         place = new.execute(
-            """SELECT n.namespace_id, n.id FROM node n JOIN namespace s ON s.id = n.namespace_id
-            WHERE s.key = ? AND n.uid = ?""",
-            (owner, node),
+            """SELECT n.namespace_id, n.id, min(?, coalesce((SELECT max(o.sequence) FROM operation o
+                WHERE o.namespace_id = n.namespace_id), 0))
+            FROM node n JOIN namespace s ON s.id = n.namespace_id WHERE s.key = ? AND n.uid = ?""",
+            (sequence, owner, node),
         ).fetchone()
         if place is not None:
             new.execute(
                 """INSERT INTO grants (id, uid, namespace_id, node_id, principal, rights, expires_at, created_at, agent,
                 sequence, via) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-                (number, uid, *place, *values, via),
+                (number, uid, *place[:2], *values, place[2], via),
             )
             kept.add(number)
     teams = old.execute(

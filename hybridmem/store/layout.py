@@ -14,11 +14,12 @@ import json
 import sqlite3
 import sys
 import unicodedata
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from hybridmem.errors import ConfigError, NotFound, StoreDamaged
+from hybridmem.errors import ConfigError, InvalidInput, NotFound, StoreDamaged
 from hybridmem.replacing import replace_file
 from hybridmem.store import points, snapshot, swap
 from hybridmem.store.connect import Connections
@@ -105,6 +106,24 @@ def stores(path: Path) -> list[Path]:
     if not is_separate(path):
         return [path]
     return sorted(one for one in path.iterdir() if _has_hash(one.name) and one.is_dir() and not one.is_symlink())
+
+
+def refuse_foreign(target: Path, namespaces: Iterable[Namespace]) -> None:
+    """Whether these namespaces may be put into a directory, which is then to be a store.
+
+    :raises InvalidInput: it is that of another namespace, or the one above those of all namespaces.
+    """
+    if is_separate(target):
+        raise InvalidInput(
+            f"directory: {target} has a directory for each namespace ({KEY}: separate); name that of the namespace in "
+            "the backup, or an empty one"
+        )
+    is_anothers = any(not target.name.endswith(f"-{_digest(one)}") for one in namespaces)
+    if is_separate(target.parent) and _has_hash(target.name) and is_anothers:
+        raise InvalidInput(
+            f"directory: {target} is that of another namespace than the backup has ({KEY}: separate); name that of the "
+            "same namespace, or an empty directory elsewhere"
+        )
 
 
 def refuse_others(connections: Connections, namespace: Namespace) -> None:

@@ -43,15 +43,18 @@ def rotate(tx: sqlite3.Connection, new: KeyProvider) -> int:
     """Wraps every data key by another master key, and touches nothing else; returns how many there are."""
     keyring = unlocking.ring(tx)
     assert keyring is not None
-    rows = tx.execute("SELECT id, wrapped, master FROM data_key WHERE wrapped IS NOT NULL").fetchall()
-    wrapped = [
-        (data_keys.wrap(new, data_keys.unwrapped(keyring.provider, old, master)), new.id, key_id)
-        for key_id, old, master in rows
+    data_keys.check(tx, keyring.provider)
+    rows = tx.execute(f"SELECT {data_keys.COLUMNS} FROM data_key ORDER BY id").fetchall()
+    made = [
+        (id, space, data_keys.wrap(new, data_keys.unwrapped(keyring.provider, old, master)), new.id, *rest)
+        if old is not None
+        else (id, space, old, master, *rest)
+        for id, space, old, master, *rest in rows
     ]
-    tx.executemany("UPDATE data_key SET wrapped = ?, master = ? WHERE id = ?", wrapped)
+    data_keys.replace_all(tx, made)
     data_keys.set_mark(tx, new)
     faults.point("rotate.before_commit")
-    return len(rows)
+    return sum(row[2] is not None for row in made)
 
 
 def is_unclean(tx: sqlite3.Connection) -> bool:

@@ -18,7 +18,7 @@ from hybridmem import crypto
 from hybridmem.errors import StoreDamaged
 from hybridmem.ports import Vectors
 from hybridmem.store import sealed_words
-from hybridmem.store.data_keys import DataKey, wrap
+from hybridmem.store.data_keys import COLUMNS, DataKey, check, replace_all, wrap
 from hybridmem.store.rows import content_key as plain_key
 from hybridmem.store.unlocking import Connection, install, ring
 
@@ -183,10 +183,14 @@ def opened_reason(tx: sqlite3.Connection, node_id: int, stored: str) -> str:
 
 
 def make_key(tx: sqlite3.Connection, namespace: int, at: int, *, turns: bool = True) -> int | None:
-    """Gives a namespace of an encrypted store a data key of its own, from now on; returns its id."""
+    """Gives a namespace of an encrypted store a data key of its own, from now on; returns its id.
+
+    :raises EncryptionError: the store has another master key by now.
+    """
     keyring = ring(tx)
     if keyring is None:
         return None
+    check(tx, keyring.provider)
     wrapped = wrap(keyring.provider, secrets.token_bytes(crypto.KEY_BYTES))
     return tx.execute(
         "INSERT INTO data_key (namespace_id, wrapped, master, made_at, turns) VALUES (?, ?, ?, ?, ?)",
@@ -196,9 +200,12 @@ def make_key(tx: sqlite3.Connection, namespace: int, at: int, *, turns: bool = T
 
 def destroy(tx: sqlite3.Connection, namespace: int) -> int:
     """Deletes the data keys of a namespace: whatever they sealed, anywhere, cannot be opened by anybody any more.
-    Returns how many there were; 0 in a plain store."""
-    tx.execute("PRAGMA secure_delete = ON")
-    return tx.execute("DELETE FROM data_key WHERE namespace_id = ?", (namespace,)).rowcount
+    Returns how many there were; 0 in a plain store, and in one that has been made plain but for its mark."""
+    rows = tx.execute(f"SELECT {COLUMNS} FROM data_key ORDER BY id").fetchall()
+    if not rows:
+        return 0
+    replace_all(tx, [row for row in rows if row[1] != namespace])
+    return sum(row[1] == namespace and row[2] is not None for row in rows)
 
 
 def adopt(source: sqlite3.Connection, tx: sqlite3.Connection, *, only: int | None = None) -> None:
@@ -208,8 +215,7 @@ def adopt(source: sqlite3.Connection, tx: sqlite3.Connection, *, only: int | Non
     if keys is None or not isinstance(tx, Connection):
         return
     rows = source.execute(
-        """SELECT id, namespace_id, wrapped, master, made_at, retired_at, turns FROM data_key
-        WHERE ? IS NULL OR namespace_id = ?""",
+        f"SELECT {COLUMNS} FROM data_key WHERE ? IS NULL OR namespace_id = ?",
         (only, only),
     ).fetchall()
     tx.executemany("INSERT OR IGNORE INTO data_key VALUES (?, ?, ?, ?, ?, ?, ?)", rows)

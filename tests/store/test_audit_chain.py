@@ -152,6 +152,25 @@ def test_a_break_stays_told_whatever_is_done_after_it(trail: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM audit WHERE {n} AND sequence = 4",
+        "UPDATE audit SET agent = '别人 somebody' WHERE {n} AND sequence = 4",
+        "DELETE FROM audit WHERE {n} AND sequence = (SELECT sequence FROM audit_head WHERE {n})",
+    ],
+)
+def test_a_break_stays_told_when_retention_removes_the_entries_that_show_it(trail: Path, statement: str) -> None:
+    """Else whoever has denied something would only have to remove old entries, or to wait until they are."""
+    assert len(tampered(trail, statement)) == 1
+    for _ in range(2):
+        with opened(trail) as m:
+            m.add("继续 carry on")
+            assert m.prune_audit(0).removed > 3
+        (after,) = verify(trail).findings
+        assert "tampered with" in after.message
+
+
+@pytest.mark.parametrize(
     "statement", ["UPDATE audit_head SET sequence = 3, hash = 'sha256:0' WHERE {n}", "DELETE FROM audit_head WHERE {n}"]
 )
 def test_a_note_that_is_wrong_stops_no_call_and_stays_told(trail: Path, statement: str) -> None:
