@@ -72,7 +72,7 @@ class TestIsolation:
         assert len({name.split("/")[0] for name in before}) == len(NAMESPACES)
         with opened(copied, NAMESPACES[number], **SEPARATE) as m:
             assert m.path == copied / mine
-            with pytest.raises(InvalidInput, match="share: .*needs store.layout: shared"):
+            with pytest.raises(InvalidInput, match=r"share: .*needs store.layout: shared"):
                 WRITES["share"](m, own)  # nobody else reads here, whatever is given
             for name, call in WRITES.items():
                 if name == "share":
