@@ -12,13 +12,13 @@ from hybridmem import config as configuration
 from hybridmem import inputs, keys
 from hybridmem.config import Config
 from hybridmem.embed.model import Model, choose
-from hybridmem.errors import EncryptionError, HybridMemError, InvalidInput
+from hybridmem.errors import ConfigError, EncryptionError, HybridMemError, InvalidInput, shown
 from hybridmem.index.health import DAMAGED
 from hybridmem.index.projection import DIRECTORY
 from hybridmem.index.server import Server
 from hybridmem.indexing import Indexer
 from hybridmem.ports import Embedder, KeyProvider, SystemClock
-from hybridmem.store import resealing, rewriting, swap
+from hybridmem.store import layout, resealing, rewriting, swap
 from hybridmem.store.connect import Connections
 from hybridmem.store.directory import ASIDE, CHECKPOINTS
 from hybridmem.store.rows import to_micros
@@ -69,11 +69,15 @@ def encrypt(
         keys; ``"plain"``. For the first and the last nobody else may have the store open when it begins, or ends.
     :param config: as for Memory.open(). :param master_key: likewise. :param embedder: likewise.
     :param progress: called now and then with (memories done, memories in all).
+    :raises ConfigError: each namespace has a directory of its own; take them one by one.
     :raises EncryptionError: no master key, or another. StoreBusy: somebody has the store open. Nothing has changed.
     """
     if to not in ("encrypted", "new", "plain"):
-        raise InvalidInput(f"to: must be encrypted, new or plain, not {to!r}")
+        raise InvalidInput(f"to: must be encrypted, new or plain, not {shown(to)}")
     directory, settings = inputs.path("path", path), configuration.load(config)
+    if layout.is_separate(directory):
+        each = ", ".join(one.name for one in layout.stores(directory)[:5])
+        raise ConfigError(f"path: {directory} has a directory for each namespace; give one of them at a time: {each}")
     provider = keys.provider(settings.encryption, master_key)
     if provider is None:
         Connections(directory, create=False).close()  # says which key it needs, if it is encrypted

@@ -16,7 +16,7 @@ import bytescan
 import pytest
 from secrets_kept import CONFIG, KEY, NAMESPACES, OTHER_KEY, WORDS, live, opened
 
-from hybridmem import EncryptionError, InvalidInput, Memory, StoreBusy, encrypt
+from hybridmem import ConfigError, EncryptionError, InvalidInput, Memory, StoreBusy, encrypt
 from hybridmem.embed.hashing import HashingEmbedder
 
 ROOT = Path(__file__).parents[1]
@@ -204,6 +204,19 @@ def test_a_destroyed_key_opens_nothing_and_the_other_namespaces_live_on(tmp_path
         assert memory.search("zyxquartz").hits
     with pytest.raises(EncryptionError, match="destroyed"), opened(store, NAMESPACES[1]) as memory:
         list(memory.walk())
+
+
+def test_where_each_namespace_has_a_directory_they_are_taken_one_by_one(tmp_path: Path) -> None:
+    apart = {**CONFIG, "store": {"layout": "separate"}}
+    with opened(tmp_path / "apart", master_key=None, config=apart) as memory:
+        memory.add("鹦鹉螺")
+        directory = memory.path
+    with pytest.raises(ConfigError, match=f"give one of them at a time: {directory.name}"):
+        encrypt(tmp_path / "apart", master_key=KEY, config=apart)
+    assert encrypt(directory, master_key=KEY, config=apart).cleansed
+    assert bytescan.found(directory, ["鹦鹉螺"]) == []
+    with opened(tmp_path / "apart", config=apart) as memory:
+        assert memory.search("鹦鹉螺").hits
 
 
 class TestExports:
