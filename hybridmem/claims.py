@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 
 from hybridmem import inputs
-from hybridmem.errors import InvalidInput, NotFound, TaskClaimed
+from hybridmem.errors import InvalidInput, NotFound, TaskClaimed, shown
 from hybridmem.store import claims, points, tree
 from hybridmem.store.claims import Held
 from hybridmem.store.processes import is_running
@@ -78,8 +78,8 @@ class Claims:
         if held is None or not self._holds(held):
             if token is not None:
                 raise InvalidInput(
-                    f"token: {token} is not that of the last claim on {key.uid!r}, which is free now; look at the task "
-                    "again, and claim it anew without a token"
+                    f"token: {shown(token)} is not that of the last claim on {key.uid!r}, which is free now; look at "
+                    "the task again, and claim it anew without a token"
                 )
             return
         until = from_micros(held.until)

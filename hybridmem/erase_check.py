@@ -13,7 +13,7 @@ from hybridmem import inputs
 from hybridmem.backup import backup_files
 from hybridmem.config import Config
 from hybridmem.erased import ErasureCheck, ErasureReceipt
-from hybridmem.errors import HybridMemError, InvalidInput, NotFound
+from hybridmem.errors import HybridMemError, InvalidInput, NotFound, shown
 from hybridmem.index import health
 from hybridmem.ports import KeyProvider
 from hybridmem.store import backup, cleansing, layout, leftovers, receipts
@@ -31,10 +31,11 @@ def load_receipt(file: str | Path) -> ErasureReceipt:
         return ErasureReceipt.from_dict(json.loads(inputs.path("file", file).read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise NotFound(f"{file}: there is no such file") from None
-    except InvalidInput:
-        raise
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidInput(f"{file}: is no receipt of an erasure ({type(error).__name__})") from error
+    except InvalidInput as error:
+        raise InvalidInput(f"{file}: is no receipt of an erasure: {error}") from error
+    except (OSError, ValueError, RecursionError) as error:  # of JSON: not UTF-8, not JSON, nested too deep
+        why = error.strerror if isinstance(error, OSError) else type(error).__name__
+        raise InvalidInput(f"{file}: is no receipt of an erasure: it cannot be read as JSON ({why})") from error
 
 
 def verify_erasure(
@@ -52,6 +53,7 @@ def verify_erasure(
     :param finish: first finish what was cut off.
     """
     place, settings = inputs.path("path", path), configuration.load(config)
+    wanted = None if wanted is None else [_receipt(one) for one in inputs.listed("wanted", wanted)]
     checks, stores = [], layout.stores(place)
     for directory in stores:
         with open_whole(directory, settings, master_key=master_key) as store:
@@ -59,6 +61,13 @@ def verify_erasure(
                 store.cleansing.finish()
             checks.append(_checked(store.connections, wanted))
     return checks[0] if stores == [place] else _joined(stores, checks)
+
+
+def _receipt(given: Any) -> ErasureReceipt:
+    """Made by whomever: with the kinds of values that it must have."""
+    if not isinstance(given, ErasureReceipt):
+        raise InvalidInput(f"wanted: must be receipts of erasures, not {shown(given)}; load_receipt() reads one")
+    return ErasureReceipt.from_dict(given.to_dict())
 
 
 def _joined(stores: Sequence[Path], checks: Sequence[ErasureCheck]) -> ErasureCheck:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from hybridmem import inputs
+from hybridmem.errors import InvalidInput, shown
+from hybridmem.text import whole_characters
 from hybridmem.types import jsonable
 
 
@@ -46,11 +50,18 @@ class ErasureReceipt:
         return jsonable(asdict(self))  # type: ignore[no-any-return]
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> ErasureReceipt:
-        """What :meth:`to_dict` gave."""
-        lists = {name: tuple(values[name]) for name in ("ids", "namespaces", "left")}
-        scanned = tuple((str(name), int(size)) for name, size in values["scanned"])
-        return cls(**{**values, **lists, "scanned": scanned})
+    def from_dict(cls, values: Mapping[str, Any]) -> ErasureReceipt:
+        """What :meth:`to_dict` gave, or ``erase --json`` printed: with an ``ok``, which says nothing of the erasure.
+
+        :raises InvalidInput: it is something else; names the field.
+        """
+        if not isinstance(values, Mapping):
+            raise InvalidInput(f"receipt: must be an object as erase --json prints it, not {shown(values)}")
+        given = {name: value for name, value in values.items() if name != "ok"}
+        for name in [*(_FIELDS.keys() - given.keys()), *(given.keys() - _FIELDS.keys())]:
+            wrong = "is missing" if name in _FIELDS else "belongs to no receipt"
+            raise InvalidInput(f"{shown(name)}: {wrong}; give the receipt as it was printed")
+        return cls(**{name: read(name, given[name]) for name, read in _FIELDS.items()})
 
     def sealed(self) -> ErasureReceipt:
         """With its digest."""
@@ -65,6 +76,39 @@ class ErasureReceipt:
     def hashed(self, text: str) -> str:
         """A public id, or names as JSON, as this receipt has it."""
         return hash_with(self.salt, text)
+
+
+def _texts(field: str, value: Any) -> tuple[str, ...]:
+    return tuple(whole_characters(field, one) for one in inputs.listed(field, value))
+
+
+def _pairs(field: str, value: Any) -> tuple[tuple[str, int], ...]:
+    pairs = [inputs.listed(field, one) for one in inputs.listed(field, value)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise InvalidInput(f"{field}: must be pairs of a file and its bytes, not {shown(value)}")
+    return tuple((whole_characters(field, name), inputs.count(field, size)) for name, size in pairs)
+
+
+def _by_name(item: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    def read(field: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise InvalidInput(f"{field}: must be an object, not {shown(value)}")
+        return {whole_characters(field, name): item(field, one) for name, one in value.items()}
+
+    return read
+
+
+def _text_or_none(field: str, value: Any) -> str | None:
+    return None if value is None else whole_characters(field, value)
+
+
+#: What each field of a receipt must be.
+_FIELDS: dict[str, Callable[[str, Any], Any]] = {
+    "scope": whole_characters, "at": whole_characters, "salt": whole_characters, "ids": _texts, "namespaces": _texts,
+    "counts": _by_name(inputs.count), "summaries": _by_name(inputs.count), "related": inputs.count,
+    "versions": _by_name(whole_characters), "scanned": _pairs, "left": _texts, "complete": inputs.flag,
+    "dry_run": inputs.flag, "finished_at": _text_or_none, "digest": whole_characters,
+}  # fmt: skip
 
 
 def hash_with(salt: str, text: str) -> str:

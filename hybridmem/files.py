@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hybridmem import faults, inputs, sealed_file
-from hybridmem.errors import InvalidInput, NotFound
+from hybridmem.errors import EncryptionError, InvalidInput, NotFound
 from hybridmem.ports import KeyProvider
 from hybridmem.records import (
     Record,
@@ -72,8 +72,8 @@ def import_(workspace: Workspace, writer: Writer, file: Path, format: str, paren
     if sealed_file.is_sealed(text):
         try:
             text = sealed_file.opened(text, workspace.connections.keys)
-        except InvalidInput as error:
-            raise InvalidInput(f"{file}: {error}") from error
+        except (InvalidInput, EncryptionError) as error:
+            raise type(error)(f"{file}: {error}") from error
     kind = _detect(text, file) if format == "auto" else format
     try:
         records, pointers = {"jsonl": from_lines, "tree": from_tree, "chat": from_chat}[kind](text)

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from hybridmem import inputs
-from hybridmem.errors import InvalidInput
+from hybridmem.errors import InvalidInput, shown
 from hybridmem.types import Namespace, Node, jsonable
 
 Rights = Literal["read", "write", "admin"]
@@ -58,7 +58,7 @@ class Principal:
             return text
         kind, colon, rest = text.partition(":") if isinstance(text, str) else ("", "", "")
         if kind not in _KINDS or not colon:
-            raise InvalidInput(f"principal: must be {_FORMS}, not {text!r}")
+            raise InvalidInput(f"principal: must be {_FORMS}, not {shown(text)}")
         if kind == "group":
             return cls.group(rest)
         value = _json(text, rest) if rest.startswith("[") else None
@@ -69,7 +69,7 @@ class Principal:
             value = [where.split("/"), *others]
         if len(value) != 2:
             forms = 'agent:acme/li-si:bot or agent:[["acme","li-si"],"bot"]'
-            raise InvalidInput(f"principal: must be {forms}, not {text!r}")
+            raise InvalidInput(f"principal: must be {forms}, not {shown(text)}")
         return cls.agent(value[0], value[1])
 
     def __str__(self) -> str:
@@ -87,9 +87,9 @@ def _json(text: str, rest: str) -> list[Any]:
     try:
         value = json.loads(rest)
     except (ValueError, RecursionError):
-        raise InvalidInput(f"principal: what follows the colon is not a JSON array: {text!r}") from None
+        raise InvalidInput(f"principal: what follows the colon is not a JSON array: {shown(text)}") from None
     if not isinstance(value, list):
-        raise InvalidInput(f"principal: what follows the colon is not a JSON array: {text!r}")
+        raise InvalidInput(f"principal: what follows the colon is not a JSON array: {shown(text)}")
     return value
 
 

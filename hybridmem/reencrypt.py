@@ -13,7 +13,7 @@ from hybridmem import inputs, keys, rotation
 from hybridmem.audit import Call
 from hybridmem.config import Config
 from hybridmem.embed.model import Model, choose
-from hybridmem.errors import EncryptionError, HybridMemError, InvalidInput, NotFound
+from hybridmem.errors import EncryptionError, HybridMemError, InvalidInput, NotFound, shown
 from hybridmem.index.health import DAMAGED
 from hybridmem.index.projection import DIRECTORY
 from hybridmem.index.server import Server
@@ -77,7 +77,7 @@ def encrypt(
     :raises NotFound: there is no store.
     """
     if to not in ("encrypted", "new", "plain"):
-        raise InvalidInput(f"to: must be encrypted, new or plain, not {to!r}")
+        raise InvalidInput(f"to: must be encrypted, new or plain, not {shown(to)}")
     place, settings = inputs.path("path", path), configuration.load(config)
     if not layout.is_store(place):
         raise NotFound(f"path: there is no store at {place}")

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from hybridmem import crypto
-from hybridmem.errors import EncryptionError, InvalidInput
+from hybridmem.errors import EncryptionError, InvalidInput, shown
 from hybridmem.ports import KeyProvider
 from hybridmem.store.data_keys import GIVE, unwrapped, wrap
+from hybridmem.text import whole_characters
 
 KIND = "hybridmem-sealed"
 VERSION = 1
@@ -62,17 +63,32 @@ def opened(text: str, provider: KeyProvider | None) -> str:
     :raises EncryptionError: there is no master key, or another. InvalidInput: something was changed or is missing.
     """
     first, _, rest = text.lstrip().partition("\n")
-    try:
-        header: dict[str, Any] = json.loads(first)
-        master, file_id, version = str(header["master"]), str(header["id"]), header["version"]
-        wrapped = base64.b64decode(header["wrapped"], validate=True)
-    except (ValueError, KeyError, TypeError):
-        raise InvalidInput("the first line of the sealed export is damaged") from None
-    if version != VERSION:
-        raise InvalidInput(f"version {version!r} of the sealed format is not known; upgrade hybridmem")
+    file_id, master, wrapped = _header(first)
     if provider is None:
         raise EncryptionError(f"the export is sealed by the master key {master}, and none is given; {GIVE}")
+    if provider.id != master:
+        raise EncryptionError(
+            f"the export is sealed by the master key {master}; the given one is {provider.id}; {GIVE}"
+        )
     return "\n".join(_lines(rest, unwrapped(provider, wrapped, master), file_id))
+
+
+def _header(line: str) -> tuple[str, str, bytes]:
+    """The id of the file, that of the master key, and what it has wrapped."""
+    try:
+        header: Any = json.loads(line)  # an object: it begins like one
+    except (ValueError, RecursionError):
+        raise InvalidInput("line 1: is damaged: not JSON; take the export as it was written") from None
+    if header.get("version") != VERSION:
+        raise InvalidInput(
+            f"version: {shown(header.get('version'))} of the sealed format is not known; upgrade hybridmem"
+        )
+    try:
+        file_id, master = (whole_characters(name, header.get(name)) for name in ("id", "master"))
+        wrapped = base64.b64decode(whole_characters("wrapped", header.get("wrapped")), validate=True)
+    except ValueError as error:  # InvalidInput is one
+        raise InvalidInput(f"line 1: is damaged: {error}; take the export as it was written") from None
+    return file_id, master, wrapped
 
 
 def _lines(text: str, key: bytes, file_id: str) -> Iterator[str]:

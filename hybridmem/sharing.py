@@ -13,7 +13,7 @@ from typing import Any
 from hybridmem import inputs
 from hybridmem.audit import Call, Visit
 from hybridmem.embed.model import Model
-from hybridmem.errors import InvalidInput, NotFound
+from hybridmem.errors import InvalidInput, NotFound, shown
 from hybridmem.filters import Filters, Source
 from hybridmem.guest import Guest, Resolver, label, stored, tops
 from hybridmem.index.pool import Pool
@@ -90,13 +90,13 @@ class Sharing:
 
     def unshare(self, grant_id: str) -> None:
         if not isinstance(grant_id, str):
-            raise InvalidInput(f"grant_id: must be the text of an id, not {grant_id!r}")
+            raise InvalidInput(f"grant_id: must be the text of an id, not {shown(grant_id)}")
         with self._workspace.read() as tx:
             found = grants.find(tx, inputs.name("grant_id", grant_id))
             mine = found is not None and found.namespace == self._workspace.id
             held = set() if found is None or mine else {one.id for one in self._resolver.in_effect(tx)}
         if found is None or not (mine or found.via in held):
-            raise NotFound(f"grant_id: there is no grant {grant_id!r} in this namespace")
+            raise NotFound(f"grant_id: there is no grant {shown(grant_id)} in this namespace")
         where = self._workspace
         if not mine:
             where = Guest(self._workspace, self._resolver, found.namespace, found.owner, "admin")

@@ -169,6 +169,15 @@ class TestTheReceipt:
         check = verify_erasure(m.path, [replace(receipt, ids=())])
         assert "digest" in check.found[0]
 
+    @pytest.mark.parametrize("wrong", [5, "receipt", ["receipt"], [None], [{"salt": "x"}]])
+    def test_what_is_no_receipt_is_refused(self, memory: OpenMemory, wrong: Any) -> None:
+        m = memory()
+        m.add(TEXT, id="secret", parent="root")
+        with pytest.raises(InvalidInput, match="wanted: must be"):
+            verify_erasure(m.path, wrong)
+        with pytest.raises(InvalidInput, match="ids must be a string"):
+            verify_erasure(m.path, [replace(m.erase("secret"), ids=([],))])
+
 
 def test_search_is_exact_until_the_new_index_is_filled(tmp_path: Path) -> None:
     """The index is thrown away; a search in a big namespace right after it must find what Chroma does not have yet."""

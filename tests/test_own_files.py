@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hybridmem import InvalidInput, Memory
+from hybridmem.cli import main
 
 OpenMemory = Callable[..., Memory]
 
@@ -60,3 +61,21 @@ def test_other_files_beside_a_store_are_written(memory: OpenMemory, verb: str, t
         getattr(one, verb)(file)
         getattr(one, verb)(file)
         assert file.is_file()
+
+
+@pytest.mark.parametrize("verb", ["export", "backup", "export_audit"])
+def test_nothing_beside_the_directories_of_namespaces_may_look_like_a_store(
+    memory: OpenMemory, verb: str, tmp_path: Path
+) -> None:
+    """It would be taken for one of the other layout, and none of the namespaces could be opened any more."""
+    store = {"layout": "separate"}
+    with memory("apart", store=store) as one:
+        one.add("发票 invoice")
+        for name in NAMES[:5]:
+            file = tmp_path / "apart" / name
+            with pytest.raises(InvalidInput, match=r"file: .* belongs to it"):
+                getattr(one, verb)(file)
+            assert main(["new-key", str(file)]) == 2
+            assert not file.exists()
+    with memory("apart", store=store) as again:
+        assert contents(again) == ["default", "发票 invoice"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -15,7 +16,7 @@ import bytescan
 import pytest
 from secrets_kept import CONFIG, KEY, NAMESPACES, OTHER_KEY, WORDS, live, opened
 
-from hybridmem import EncryptionError, Memory, StoreBusy, encrypt
+from hybridmem import EncryptionError, InvalidInput, Memory, StoreBusy, encrypt
 from hybridmem.embed.hashing import HashingEmbedder
 
 ROOT = Path(__file__).parents[1]
@@ -282,6 +283,32 @@ class TestExports:
             with pytest.raises(ValueError, match="sealed export"):
                 memory.import_(tmp_path / "changed.jsonl")
             assert memory.stats().nodes == 0
+
+    @pytest.mark.parametrize(
+        ("header", "error", "said"),
+        [
+            ({"more": "[" * 100_000}, InvalidInput, "line 1: is damaged: not JSON"),
+            ({"version": 2}, InvalidInput, "version: 2 of the sealed format is not known"),
+            ({"id": 1}, InvalidInput, "line 1: is damaged: id must be a string"),
+            ({"master": "\ud800"}, InvalidInput, "line 1: is damaged: master contains half"),
+            ({"wrapped": None}, InvalidInput, "line 1: is damaged: wrapped must be a string"),
+            ({"master": "another"}, EncryptionError, "sealed by the master key another; the given one is"),
+            ({"wrapped": "AAAA"}, EncryptionError, "does not open this data key"),
+        ],
+    )
+    def test_a_first_line_that_is_wrong_is_told_with_the_file(
+        self, tmp_path: Path, header: dict[str, Any], error: type[Exception], said: str
+    ) -> None:
+        """Also one that is nested deeper than Python reads, or names what cannot be printed."""
+        file = tmp_path / "sealed.jsonl"
+        with opened(tmp_path / "store") as memory:
+            memory.add("鹦鹉螺")
+            memory.export(file)
+            first, rest = file.read_text("ascii").split("\n", 1)
+            changed = json.dumps({**json.loads(first), **header}).replace('"[[', "[[")
+            file.write_text(f"{changed}\n{rest}", encoding="ascii")
+            with pytest.raises(error, match=f"sealed.jsonl: .*{said}"):
+                memory.import_(file)
 
 
 def test_opening_a_plain_store_loads_no_cryptography(tmp_path: Path) -> None:

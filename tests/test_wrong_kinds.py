@@ -35,6 +35,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "nothing": lambda: float("nan"),
     "infinity": lambda: math.inf,
     "huge": lambda: 10**400,
+    "endless": lambda: 10**5_000,  # Python refuses to write it out
     "below": lambda: -1,
     "half": lambda: "\ud83d",
     "empty": lambda: "",

@@ -36,8 +36,11 @@ def new_key(
     Whoever loses it loses the store: keep a copy where no store and no backup of one is.
     """
     from hybridmem.keys import new_key_file
+    from hybridmem.store.directory import refuse_own
 
-    found = new_key_file(inputs.path("file", file))
+    target = inputs.path("file", file)
+    refuse_own(target)
+    found = new_key_file(target)
     return Reply(
         {"file": file, "key": found}, lambda screen: screen.print(f"key {found} in {one_line(file)}", soft_wrap=True)
     )

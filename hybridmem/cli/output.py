@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Columns when stdout is not a terminal and COLUMNS is not set.
 DEFAULT_WIDTH = 100
+#: What JSON takes as it is, and many readers of lines for the end of one.
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 #: Direction overrides let a text reorder what is printed around it; they are shown like control characters.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -52,7 +54,7 @@ def send_json(document: Mapping[str, Any]) -> None:
     """One line of JSON in UTF-8; on a stream of another encoding all in ASCII, which is the same JSON."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "")
     text = json.dumps(document, ensure_ascii=encoding != "utf8", allow_nan=False)
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(text.translate(_LINE_ENDS) + "\n")
 
 
 def send_failure(kind: str, message: str, exit_code: int, as_json: bool) -> None:

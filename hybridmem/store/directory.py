@@ -76,6 +76,9 @@ def make_private(directory: Path) -> None:
 def refuse_own(file: Path) -> None:
     """Nothing may be written over what a store consists of, whether it is open or not, and by which name or link ever.
 
+    Nor under such a name beside the directories of a store that has one for each namespace: that would look like a
+    store of the other layout, and neither could be opened.
+
     :raises InvalidInput: the file is part of a store.
     """
     target = Path(os.path.realpath(file))
@@ -83,7 +86,7 @@ def refuse_own(file: Path) -> None:
         name = target.relative_to(above).parts[0]
         is_own = name in OWN or name.startswith(VECTORS)
         is_marker = name == MARKER and target.parent == above
-        if (is_own and any((above / one).exists() for one in (DATABASE_NAME, RESTORED))) or is_marker:
+        if (is_own and any((above / one).exists() for one in (DATABASE_NAME, RESTORED, MARKER))) or is_marker:
             raise InvalidInput(
                 f"file: {file} is the database of a store, or belongs to it ({above}); name another file"
             )

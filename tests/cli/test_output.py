@@ -93,3 +93,12 @@ class TestAsciiTerminal:
         assert (code, out) == (4, b"")
         assert err.startswith(b"error: ")
         assert b"Traceback" not in err
+
+
+def test_a_document_is_one_line_for_every_reader_of_lines(cli: Cli) -> None:
+    """Also for those that end a line at U+0085, U+2028 or U+2029, as Python does; and it says the same."""
+    text = "第一 one\x85第二 two\u2028第三 three\u2029第四 four"
+    id = cli.json("add", text, "--parent", "root")["id"]
+    assert cli.json("show", id)["content"] == text
+    refused = cli("--json", "config", "--set", f"{text}=1")
+    assert (refused.code, refused.document["ok"]) == (3, False)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from .arena import Arena
-from .kinds import KINDS
+from .arena import Arenas
+from .guarded import KINDS
 
 #: Seconds that one example may take, copying and checking the store included, on a machine that does other things too.
 SLOW = 20.0
@@ -25,9 +25,9 @@ SLOW = 20.0
 ROUND = 100
 
 
-def run(arena: Arena, name: str, number: int, examples: int) -> tuple[int, list[str]]:
+def run(arenas: Arenas, name: str, number: int, examples: int) -> tuple[int, list[str]]:
     """Tries new examples of a kind from a seed. Returns how many, and what failed in its smallest form."""
-    tried, last = 0, None
+    tried, last, has_failed = 0, None, False
     kind = KINDS[name]
 
     @seed(number)
@@ -37,12 +37,21 @@ def run(arena: Arena, name: str, number: int, examples: int) -> tuple[int, list[
     )  # fmt: skip
     @given(kind.examples)
     def check(example: object) -> None:
-        nonlocal tried, last
+        nonlocal tried, last, has_failed
         tried, last = tried + 1, example
         started = time.monotonic()
-        kind.check(arena, example)
-        took = time.monotonic() - started
-        assert took < SLOW, f"took {took:.0f} seconds"
+        try:
+            kind.check(arenas[kind.world], example)
+            took = time.monotonic() - started
+            assert took < SLOW, f"took {took:.0f} seconds"
+        except Exception as error:
+            if not has_failed:  # its smallest form may take minutes to be found
+                print(
+                    f"{name}, seed {number}: {type(error).__name__}: {repr(example)[:1000]}; looking for less",
+                    flush=True,
+                )
+            has_failed = True
+            raise
 
     try:
         check()
@@ -65,17 +74,20 @@ def main() -> int:
     failures: list[str] = []
     number = given.seed
     with tempfile.TemporaryDirectory() as folder:
-        arena, end = Arena(Path(folder)), time.monotonic() + 60 * given.minutes
+        arenas, end = Arenas(Path(folder)), time.monotonic() + 60 * given.minutes
         while time.monotonic() < end:
             for name in given.kind or KINDS:
-                tried, failed = run(arena, name, number, given.examples)
+                if time.monotonic() > end:
+                    break
+                tried, failed = run(arenas, name, number, given.examples)
                 counts[name] += tried
                 failures += failed
                 for failure in failed:
                     print(f"FAILED {failure}", flush=True)
+            print(f"seed {number}: {sum(counts.values()):,} examples so far", flush=True)
             number += 1
-    tried = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    print(f"seeds {given.seed} to {number - 1}: {tried}; {sum(counts.values()):,} examples, {len(failures)} failures")
+    each = "; ".join(f"{name} {count:,}" for name, count in counts.items())
+    print(f"seeds {given.seed} to {number - 1}: {each}. {sum(counts.values()):,} examples, {len(failures)} failures")
     return 1 if failures else 0
 
 

@@ -7,74 +7,24 @@ import io
 import json
 import os
 import shutil
-import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from hybridmem import HybridMemError, Memory
 from hybridmem.cli import main
+from hybridmem.errors import EncryptionError
 
-from .documents import CHAT, LINES, TREE
+from . import state
+from .documents import CHAT, LINES, SECRETS, TREE
+from .worlds import OTHER_KEY, WORLDS, Clock, World, text_of
 
-CONFIG: dict[str, Any] = {
-    "embedding": {"provider": "hashing", "dimension": 32},
-    "index": {"background": False},
-    "store": {"durability": "process", "busy_timeout_seconds": 0.2},
-    "weights": {"count_uses": False},
-}
 #: What an error says has to be readable, whatever it is about.
 MAX_MESSAGE = 4_500
-#: Tables that say who has opened the store, and who has done or tried what.
-NO_STATE = ("session", "audit", "audit_head")
-
-Rows = dict[str, list[tuple[Any, ...]]]
-
-
-class Clock:
-    """A second later at each look, so that examples are the same every time."""
-
-    def __init__(self) -> None:
-        self._time = datetime(2026, 7, 2, 8, 0, tzinfo=timezone.utc)
-
-    def now(self) -> datetime:
-        self._time += timedelta(seconds=1)
-        return self._time
-
-
-def make(folder: Path) -> None:
-    """The store that each example begins with, and the files beside it."""
-    texts = {
-        "lines.jsonl": "\n".join(json.dumps(line, ensure_ascii=False) for line in LINES),
-        "tree.json": json.dumps(TREE),
-        "chat.json": json.dumps(CHAT[:4]),
-        "config.yaml": json.dumps(CONFIG),  # JSON is YAML
-    }
-    folder.mkdir(parents=True)
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    (folder / "folder").mkdir()
-    (folder / "empty").touch()
-    (folder / "link.db").symlink_to("store/tree.db")
-    (folder / "linked").symlink_to("store")
-    (folder / "loop").symlink_to("loop")
-    with opened(folder) as memory:
-        memory.import_(folder / "lines.jsonl")
-        memory.merge_duplicates("note1", ["twin1"])
-        memory.checkpoint("taken")
-        memory.flush()
-        memory.backup(folder / "taken.db")
-    with opened(folder, ("acme", "张三")) as memory:
-        memory.add("邻居的 neighbour's", id="fact1")
-
-
-def opened(folder: Path, namespace: Sequence[str] = ("default",), **sections: Any) -> Memory:
-    """The memory of an example."""
-    return Memory.open(folder / "store", namespace=namespace, config={**CONFIG, **sections}, clock=Clock())
+#: Stands for the id of the grant that the store has, which is another one in each.
+GRANT = "@grant"
 
 
 @dataclass(frozen=True)
@@ -86,114 +36,175 @@ class Ended:
     err: str
 
 
+@dataclass(frozen=True)
+class Example:
+    """The directory of one example: a store, and files beside it."""
+
+    folder: Path
+    world: World
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    @property
+    def grant(self) -> str:
+        return (self.folder / "grant").read_text(encoding="utf-8")
+
+    def opened(self, namespace: Sequence[str] = ("default",)) -> Memory:
+        return self._opened(namespace, self.world.key)
+
+    def _opened(self, namespace: Sequence[str], key: bytes | None) -> Memory:
+        return Memory.open(self.store, namespace=namespace, config=self.world.config, clock=Clock(), master_key=key)
+
+    def rows(self) -> state.Rows:
+        return state.rows_of(self.store)
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        return state.listing(self.folder)
+
+    def sound(self, namespace: Sequence[str] = ("default",), *, keys: Sequence[bytes] = ()) -> None:
+        """Nothing is damaged, the tree is what the log says, the next call works, and what is encrypted says nothing.
+
+        :param keys: one of which may be the master key by now."""
+        with self._opened_by_one_of(namespace, [self.world.key, OTHER_KEY, *keys, None]) as memory:
+            report = memory.verify(replay=True)
+            assert not report.findings, report.findings
+            written = memory.add("继续 carry on", parent="root")
+            assert memory.get(written.id).content == "继续 carry on"
+            is_sealed = memory._workspace.connections.keyring is not None
+        if self.world.key is not None and is_sealed:
+            assert not state.readable(self.store, SECRETS), state.readable(self.store, SECRETS)
+
+    def _opened_by_one_of(self, namespace: Sequence[str], keys: Sequence[bytes | None]) -> Memory:
+        for key in keys[:-1]:
+            with contextlib.suppress(EncryptionError):
+                return self._opened(namespace, key)
+        return self._opened(namespace, keys[-1])
+
+    def call(self, namespace: Sequence[str], run: Callable[[Memory], Any]) -> HybridMemError | None:
+        """Runs it; what fails must fail by an error of ours that can be read, and leave every row as it was."""
+        with self.opened(namespace):
+            pass  # so that the namespace is there
+        before, files = self.rows(), self.files()
+        try:
+            with self.opened(namespace) as memory:
+                run(memory)
+            return None
+        except HybridMemError as error:
+            readable(str(error))
+            assert self.rows() == before, "a call that failed has written"
+            assert self.files() == files, "a call that failed has left a file"
+            return error
+        finally:
+            self.sound(namespace)
+
+    def command(
+        self, arguments: Sequence[str], stdin: bytes | None = None, environment: Mapping[str, str] | None = None
+    ) -> Ended:
+        """Runs the program in this process, in the directory of the example.
+
+        :param environment: what it is told beside what the world says."""
+        streams = [io.TextIOWrapper(io.BytesIO(given), encoding="utf-8") for given in (stdin or b"", b"", b"")]
+        before, here = (sys.stdin, sys.stdout, sys.stderr), Path.cwd()
+        with _environment({**self.world.environment, **(environment or {})}):
+            os.chdir(self.folder)
+            try:
+                sys.stdin, sys.stdout, sys.stderr = streams
+                code = main([self.grant if one == GRANT else one for one in arguments])
+            finally:
+                sys.stdin, sys.stdout, sys.stderr = before
+                os.chdir(here)
+        for stream in streams[1:]:
+            stream.flush()
+        out, err = (stream.buffer.getvalue() for stream in streams[1:])
+        return Ended(code, out, err.decode("utf-8"))
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """These variables of ours, and no others."""
+    kept = {name: value for name, value in os.environ.items() if name.startswith("HYBRIDMEM_")}
+    for name in kept:
+        del os.environ[name]
+    os.environ |= variables
+    try:
+        yield
+    finally:
+        for name in variables:
+            del os.environ[name]
+        os.environ |= kept
+
+
 class Arena:
     """One store, copied for each example."""
 
-    def __init__(self, folder: Path) -> None:
-        self._made = folder / "made"
-        self._folder = folder / "example"
+    def __init__(self, folder: Path, world: str = "plain") -> None:
+        self._made = Example(folder / world / "made", WORLDS[world])
+        self._example = Example(folder / world / "example", WORLDS[world])
         make(self._made)
 
     @contextlib.contextmanager
-    def example(self) -> Iterator[Path]:
+    def example(self) -> Iterator[Example]:
         """The directory of an example, with a fresh copy of the store; taken away afterwards."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-        shutil.copytree(self._made, self._folder, symlinks=True)
+        shutil.rmtree(self._example.folder, ignore_errors=True)
+        shutil.copytree(self._made.folder, self._example.folder, symlinks=True)
         try:
-            yield self._folder
+            yield self._example
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self._example.folder, ignore_errors=True)
 
 
-def rows_of(store: Path) -> Rows:
-    """Every row of every table but the parts of the word index, which ``lexical`` shows. Without those of namespaces
-    that hold no memory: to open one makes it, and what is refused afterwards leaves it empty."""
-    used = "(SELECT namespace_id FROM node WHERE depth > 0)"
-    nodes = f"(SELECT id FROM node WHERE namespace_id IN {used})"
-    owners = {"namespace_id": used, "node_id": nodes}
-    found: Rows = {}
-    with closing(sqlite3.connect(store / "tree.db")) as conn:
-        for (name,) in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            if name.startswith(("lexical_", "sqlite_")) or name in NO_STATE:
-                continue
-            columns = [column for _, column, *_ in conn.execute(f"PRAGMA table_info({name})").fetchall()]
-            owner = next((column for column in owners if column in columns), None)
-            own = {"namespace": f"id IN {used}", "lexical": f"rowid IN {nodes}"}.get(name, "1")
-            where = own if owner is None else f"{owner} IN {owners[owner]}"
-            found[name] = conn.execute(f"SELECT * FROM {name} WHERE {where}").fetchall()
-    return found
+class Arenas:
+    """One of each world, made when the first example happens in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._arenas: dict[str, Arena] = {}
+
+    def __getitem__(self, world: str) -> Arena:
+        if world not in self._arenas:
+            self._arenas[world] = Arena(self._folder, world)
+        return self._arenas[world]
 
 
-def listing(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every file, with its size and the moment of its last change; without databases, their companions and vectors.
-    Without stores that hold no memory: to open one makes it."""
-    found = {}
-    empty = {database.parent for database in folder.rglob("tree.db") if _is_empty(database.parent)}
-    for path in folder.rglob("*"):
-        name = str(path.relative_to(folder))
-        if name.startswith(("store/tree.db", "store/vectors", "store/store.lock")) or empty & {path, *path.parents}:
-            continue
-        status = path.lstat()
-        found[name] = (status.st_size, status.st_mtime_ns) if path.is_file() else (0, 0)
-    return found
-
-
-def _is_empty(store: Path) -> bool:
-    return not any(rows for name, rows in rows_of(store).items() if name == "node")
-
-
-def sound(folder: Path, namespace: Sequence[str] = ("default",)) -> None:
-    """Nothing is damaged, the tree is what the log says, and the next call works."""
-    with opened(folder, namespace) as memory:
-        report = memory.verify(replay=True)
-        assert not report.findings, report.findings
-        written = memory.add("继续 carry on", parent="root")
-        assert memory.get(written.id).content == "继续 carry on"
-
-
-def call(folder: Path, namespace: Sequence[str], run: Callable[[Memory], Any]) -> HybridMemError | None:
-    """Runs it; what fails must fail by an error of ours that can be read, and leave every row as it was."""
-    with opened(folder, namespace):
-        pass  # so that the namespace is there
-    before, files = rows_of(folder / "store"), listing(folder)
-    try:
-        with opened(folder, namespace) as memory:
-            run(memory)
-        return None
-    except HybridMemError as error:
-        readable(str(error))
-        assert rows_of(folder / "store") == before, "a call that failed has written"
-        assert listing(folder) == files, "a call that failed has left a file"
-        return error
-    finally:
-        sound(folder, namespace)
+def make(made: Example) -> None:
+    """The store that each example begins with, and the files beside it."""
+    folder = made.folder
+    texts = {
+        "lines.jsonl": "\n".join(json.dumps(line, ensure_ascii=False) for line in LINES),
+        "tree.json": json.dumps(TREE),
+        "chat.json": json.dumps(CHAT[:4]),
+        "config.yaml": json.dumps(made.world.config),  # JSON is YAML
+        "other.key": text_of(OTHER_KEY),
+    }
+    folder.mkdir(parents=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "folder").mkdir()
+    (folder / "folder" / "kept").touch()
+    (folder / "empty").touch()
+    (folder / "link.db").symlink_to("store/tree.db")
+    (folder / "linked").symlink_to("store")
+    (folder / "loop").symlink_to("loop")
+    with made.opened() as memory:
+        memory.import_(folder / "lines.jsonl")
+        memory.export(folder / "sealed.jsonl")
+        memory.export(folder / "sealed.json", format="tree")
+        memory.merge_duplicates("note1", ["twin1"])
+        memory.checkpoint("taken")
+        erased = memory.add("被抹去的 to be erased", id="erased1", parent="root")
+        receipt = memory.erase(erased.id)
+        (folder / "receipt.json").write_text(json.dumps(receipt.to_dict()), encoding="utf-8")
+        shared = "" if made.world.layout == "separate" else memory.share("fact1", "user:acme/张三", "write").id
+        (folder / "grant").write_text(shared, encoding="utf-8")
+        memory.flush()
+        memory.backup(folder / "taken.db")
+    with made.opened(("acme", "张三")) as memory:
+        memory.add("邻居的 neighbour's", id="fact1")
 
 
 def readable(message: str) -> None:
     """Says something, in a length that somebody reads."""
     assert message.strip()
     assert len(message) <= MAX_MESSAGE, f"{len(message)} characters: {message[:200]}"
-
-
-def command(folder: Path, arguments: Sequence[str], stdin: bytes | None) -> Ended:
-    """Runs the program in this process, in the directory of the example."""
-    streams = [io.TextIOWrapper(io.BytesIO(given), encoding="utf-8") for given in (stdin or b"", b"", b"")]
-    before, here = (sys.stdin, sys.stdout, sys.stderr), Path.cwd()
-    environment = {name: value for name, value in os.environ.items() if name.startswith("HYBRIDMEM_")}
-    for name in environment:
-        del os.environ[name]
-    os.environ |= {"HYBRIDMEM_STORE": "store", "HYBRIDMEM_CONFIG": "config.yaml", "HYBRIDMEM_DEBUG": "1"}
-    os.chdir(folder)
-    try:
-        sys.stdin, sys.stdout, sys.stderr = streams
-        code = main(arguments)
-    finally:
-        sys.stdin, sys.stdout, sys.stderr = before
-        os.chdir(here)
-        for name in ("HYBRIDMEM_STORE", "HYBRIDMEM_CONFIG", "HYBRIDMEM_DEBUG"):
-            del os.environ[name]
-        os.environ |= environment
-    for stream in streams[1:]:
-        stream.flush()
-    out, err = (stream.buffer.getvalue() for stream in streams[1:])  # type: ignore[attr-defined]
-    return Ended(code, out, err.decode("utf-8"))

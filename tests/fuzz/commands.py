@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from hybridmem.cli.app import _command
 from hybridmem.config import Config
+from hybridmem.store.layout import directory_name
 
+from .arena import GRANT
 from .documents import files
-from .values import json_values, texts
+from .values import json_values, moments, principals, texts
 
 #: Plays a scripted day in several processes, and takes nothing in.
 LEFT_OUT = {("demo",)}
@@ -26,6 +28,8 @@ PATHS = (
     "store/../store/tree.db", "folder/../x",
     "linked/tree.db", "empty", ".", "", "./", "x" * 300, "a\0b", "半\ud800", "半\udcff", "out\n.jsonl", "-", "--",
     "no/" * 2_000, "chat.json/x",
+    "sealed.jsonl", "sealed.json", "receipt.json", "other.key", f"store/{directory_name(('default',))}/tree.db",
+    f"store/{directory_name(('default',))}", "store/hybridmem.layout",
 )  # fmt: skip
 WORDS = (
     "event", "fact", "task", "summary", "root", "note", "decision", "auto", "namespace", "active", "open", "done",
@@ -84,8 +88,12 @@ _settings = st.builds(
 _ids, _paths, _words, _numbers = (st.sampled_from(group) for group in (IDS, PATHS, WORDS, NUMBERS))
 _any_value = st.one_of(texts, _ids, _paths, _words, _numbers, _json, _settings)
 _BY_NAME = (
+    (r"principal|members", principals),
+    (r"expires|since|until|as_of", moments | _words),
+    (r"^grant$", st.just(GRANT) | _words),
+    (r"^new$", st.sampled_from(("env:FUZZ_OTHER_KEY", "file:other.key", "env:FUZZ_NO_KEY", "file:empty", "file:"))),
     (r"^(id|keep|others|parent|within|scope|confirmed_by|contradicted_by|node|reason)$", _ids | _words),
-    (r"file|path|backup|store|directory|target|config|place", _paths),
+    (r"file|path|backup|receipt|export|store|directory|target|config|place", _paths),
     (r"metadata|json", _json),
     (r"settings", _settings),
     (r"types?$|states?$|status|order|format|policy", _words),
@@ -94,17 +102,16 @@ _BY_NAME = (
 
 
 def _value(draw: st.DrawFn, name: str) -> str:
-    if draw(st.integers(0, 4)) == 0:
-        return draw(_any_value)
-    return draw(next((values for pattern, values in _BY_NAME if re.search(pattern, name)), texts | _ids))
+    values = next((values for pattern, values in _BY_NAME if re.search(pattern, name)), texts | _ids)
+    return str(draw(values if draw(st.integers(0, 4)) else _any_value))
 
 
 @st.composite
 def command_lines(draw: st.DrawFn) -> list[str]:
     """A command with its arguments and some of its options; one in six with something that does not belong there."""
-    path = draw(st.sampled_from(sorted(COMMANDS)))
+    path: tuple[str, ...] = draw(st.sampled_from(sorted(COMMANDS)))
     words: list[str] = []
-    optional = [one for one in COMMANDS[path] if type(one).__name__ == "TyperOption"]
+    optional: list[Any] = [one for one in COMMANDS[path] if type(one).__name__ == "TyperOption"]
     for argument in COMMANDS[path]:
         if argument in optional or not (argument.required or draw(st.booleans())):
             continue
@@ -112,7 +119,8 @@ def command_lines(draw: st.DrawFn) -> list[str]:
         words += [_value(draw, argument.name) for _ in range(times)]
     if words and draw(st.booleans()):
         words.insert(0, "--")
-    for option in draw(st.lists(st.sampled_from(optional), max_size=4)):
+    some: st.SearchStrategy[list[Any]] = st.lists(st.sampled_from(optional), max_size=4)
+    for option in draw(some):
         if option.name in ("store", "config", "namespace", "agent") and draw(st.integers(0, 2)):
             continue  # or most would end there
         given = [draw(st.sampled_from([*option.opts, *option.secondary_opts]))]

@@ -3,10 +3,13 @@ new ones. The number is the seed."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from .documents import RECEIPT
 from .kinds import Query
 from .values import HUGE
+from .worlds import KEY
 
 CORPUS: dict[str, list[Any]] = {
     "command": [
@@ -16,6 +19,20 @@ CORPUS: dict[str, list[Any]] = {
         (["--json", "export", "store/../store/tree.db"], None),  # over the store's own file
         (["--json", "export", "out.jsonl", "--format", "xml"], None),  # refused, and no file is left
         (["new-key", "a\0b"], None),  # 1000: no name of a file
+        (["config", "--json", "--set", "0\x850='"], None),  # two lines, for those that end one at U+0085
+    ],
+    "command, separate": [
+        (["backup", "store/tree.db"], None),  # 3011: looked like a store of the other layout
+    ],
+    "sharing": [
+        ("set_group member", HUGE),  # 3012: a number that no message can show
+    ],
+    "sealed": [
+        ("sealed.jsonl", [("raw", "more", "[" * 100_000)], [], "auto", KEY),  # nested deeper than Python reads
+    ],
+    "receipt": [
+        (json.dumps(RECEIPT).encode(), False),  # what erase --json printed, which was refused
+        (json.dumps({**RECEIPT, "ids": [["x"]]}).encode(), False),
     ],
     "file": [
         # a weight that is no float

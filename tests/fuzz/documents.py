@@ -8,6 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from hybridmem.erased import ErasureReceipt, hash_with
+
 from .values import texts
 
 START = "2026-07-01T08:00:00+00:00"
@@ -32,7 +34,12 @@ LINES: list[dict[str, Any]] = [
     _node("task1", "root1", "task", "企业报销任务 expense claim", task={"status": "open", "next_step": "提交报销单"}),
     _node("done1", "root1", "task", "办完的 finished", task={"status": "done", "finished_at": START}),
     _node(
-        "fact1", "task1", "fact", "用户张三，部门研发部 research", importance=0.9, metadata={"speaker": "张三", "n": 1}
+        "fact1",
+        "task1",
+        "fact",
+        "用户张三，部门研发部 research",
+        importance=0.9,
+        metadata={"speaker": "张三", "n": 1, "where": "紫藤抽屉"},
     ),
     _node("event1", "fact1", "event", "财务退回，发票不清晰 invoice INV-1 returned", version=3, uses=2),
     _node("note1", "done1", "note", "报销"),
@@ -43,6 +50,8 @@ LINES: list[dict[str, Any]] = [
     _node("json1", "root1", "note", '{"金额": 3500.5}', structured=True),
     {"kind": "active", "agent": "default", "task_id": "task1", "node_id": "event1"},
 ]
+#: What those say, in words that are no name of anything: in an encrypted store no byte may tell them.
+SECRETS = ("企业报销任务", "提交报销单", "办完的", "部门研发部", "财务退回", "市场部", "紫藤抽屉", "3500.5", "被抹去的")
 TREE: dict[str, Any] = {
     "root_id": "r", "active_node_id": "b",
     "nodes": {
@@ -62,6 +71,14 @@ CHAT: list[dict[str, Any]] = [
     {"type": "function_call_output", "call_id": "c", "output": {"a": 1}},
     {"level": "error", "message": "2026-07-01 08:00:00 ERROR failed", "ts": 1782892800.5},
 ]
+#: What an erasure printed: of the memory ``erased1``, which is gone from every store (see arena.py).
+RECEIPT: dict[str, Any] = {
+    "ok": True,
+    **ErasureReceipt(
+        "node", START, "5a17", (hash_with("5a17", "erased1"),), (), {"memories": 1, "words": 2}, {"updated": 1}, 0,
+        {"sqlite": "3.40.1"}, (("tree.db", 274_432),), (), True, False, START,
+    ).sealed().to_dict(),
+}  # fmt: skip
 FORMATS = ("auto", "jsonl", "tree", "chat")
 
 #: Text that no writer of JSON makes, put where a value stands.
@@ -97,7 +114,7 @@ def _slots(value: Any) -> list[tuple[Any, Any]]:
 
 
 @st.composite
-def _changed(draw: st.DrawFn, base: Any) -> tuple[Any, dict[str, str]]:
+def changed(draw: st.DrawFn, base: Any) -> tuple[Any, dict[str, str]]:
     """A document with some of its values replaced, taken out, renamed or doubled; and the raw text to put in."""
     document, raw = copy.deepcopy(base), {}
     for number in range(draw(st.integers(0, 3))):
@@ -131,7 +148,7 @@ def files(draw: st.DrawFn) -> bytes:
         text = draw(st.sampled_from(RAW) | texts)
     else:
         base = {"jsonl": LINES, "tree": TREE, "chat": CHAT, "records": CHAT}[kind]
-        document, raw = draw(_changed(base))
+        document, raw = draw(changed(base))
         in_lines = kind in ("jsonl", "records") and isinstance(document, list)
         ascii_only = draw(st.booleans())
         parts = [json.dumps(part, ensure_ascii=ascii_only) for part in (document if in_lines else [document])]
@@ -139,10 +156,27 @@ def files(draw: st.DrawFn) -> bytes:
         for mark, put in raw.items():
             text = text.replace(mark, put)
     data = text.encode(draw(st.sampled_from(("utf-8", "utf-8", "utf-8", "utf-8-sig", "utf-16"))), "surrogatepass")
-    for _ in range(draw(st.sampled_from((0, 0, 0, 1, 2)))):
-        at = draw(st.integers(0, max(len(data), 1)))
-        what = draw(st.sampled_from(("cut", "insert", "overwrite", "remove")))
-        piece = draw(st.sampled_from(BYTES))
-        end = at + (0 if what == "insert" else len(piece) if what == "overwrite" else 5)
-        data = data[:at] if what == "cut" else data[:at] + (b"" if what == "remove" else piece) + data[end:]
+    return damaged(data, draw(damages))
+
+
+#: Where in a file of any length, and what happens there.
+damages = st.lists(
+    st.tuples(
+        st.floats(0, 1), st.sampled_from(("cut", "insert", "overwrite", "remove", "flip")), st.sampled_from(BYTES)
+    ),
+    max_size=2,
+)
+
+
+def damaged(data: bytes, edits: list[tuple[float, str, bytes]]) -> bytes:
+    """The bytes, cut off, put in, overwritten, taken out or with one bit turned."""
+    for where, what, piece in edits:
+        at = int(where * len(data))
+        if what == "cut":
+            data = data[:at]
+        elif what == "flip":
+            data = data[:at] + bytes(byte ^ 1 << piece[0] % 8 for byte in data[at : at + 1]) + data[at + 1 :]
+        else:
+            end = at + {"insert": 0, "overwrite": len(piece), "remove": 5}[what]
+            data = data[:at] + (b"" if what == "remove" else piece) + data[end:]
     return data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hybridmem import HybridMemError, Memory
 
-from .arena import Arena, call, command, listing, opened, readable, rows_of, sound
+from .arena import Arena, Ended, Example, readable
 from .commands import IDS, command_lines, standard_input
 from .documents import FORMATS, files
 from .values import anything, depths, meant, numbers, texts, wrapped
@@ -35,46 +35,57 @@ def check_command(arena: Arena, example: tuple[list[str], bytes | None]) -> None
 
     One that fails has changed nothing."""
     arguments, stdin = example
-    with arena.example() as folder:
-        before, files = rows_of(folder / "store"), listing(folder)
-        ended = command(folder, arguments, stdin)
-        said = f"{arguments!r} ended with {ended.code}: {ended.err}"
-        assert "Traceback" not in ended.err, said
-        assert ended.code in EXIT_CODES | {0}, said
-        own = arguments[: arguments.index("--")] if "--" in arguments else arguments
-        if "--json" in own and not {"-h", "--help"} & set(own):
-            (line,) = ended.out.decode("utf-8").splitlines() if ended.out.count(b"\n") == 1 else (None,)
-            assert line is not None, f"{said}; stdout {ended.out!r}"
-            document = json.loads(line)
-            assert document["ok"] is (ended.code in (0, 13)), said
-            if ended.code not in (0, 13):
-                assert document["error"]["exit_code"] == ended.code
-                readable(document["error"]["message"])
+    with arena.example() as place:
+        tried(place, arguments, stdin)
+
+
+def tried(
+    place: Example, arguments: list[str], stdin: bytes | None = None, environment: Mapping[str, str] | None = None,
+    keys: Sequence[bytes] = (),
+) -> Ended:  # fmt: skip
+    """How a command ended, after all that must hold.
+
+    :param keys: one of which may be the master key afterwards."""
+    before, files = place.rows(), place.files()
+    ended = place.command(arguments, stdin, environment)
+    said = f"{arguments!r} ended with {ended.code}: {ended.err}"
+    assert "Traceback" not in ended.err, said
+    assert ended.code in EXIT_CODES | {0}, said
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--json" in own and not {"-h", "--help"} & set(own):
+        (line,) = ended.out.decode("utf-8").splitlines() if ended.out.count(b"\n") == 1 else (None,)
+        assert line is not None, f"{said}; stdout {ended.out!r}"
+        document = json.loads(line)
+        assert document["ok"] is (ended.code == 0), said
         if ended.code not in (0, 13):
-            assert rows_of(folder / "store") == before, said
-            assert listing(folder) == files, said
-        sound(folder)
+            assert document["error"]["exit_code"] == ended.code
+            readable(document["error"]["message"])
+    if ended.code not in (0, 13):
+        assert place.rows() == before, said
+        assert place.files() == files, said
+    place.sound(keys=keys)
+    return ended
 
 
 def check_file(arena: Arena, example: tuple[bytes, str, bool, str]) -> None:
     """A file is imported whole or not at all, into a namespace that has something or one that is empty."""
     data, format, is_empty, parent = example
-    with arena.example() as folder:
-        file = folder / "given"
+    with arena.example() as place:
+        file = place.folder / "given"
         file.write_bytes(data)
         namespace = ("new 新",) if is_empty else ("default",)
-        if call(folder, namespace, lambda memory: memory.import_(file, format=format, parent=parent)) is None:
-            _goes_round(folder, namespace)
+        if place.call(namespace, lambda memory: memory.import_(file, format=format, parent=parent)) is None:
+            _goes_round(place, namespace)
 
 
-def _goes_round(folder: Any, namespace: tuple[str, ...]) -> None:
+def _goes_round(place: Example, namespace: tuple[str, ...]) -> None:
     """What was taken in can be written out, and is the same when it is taken in again."""
     for format in ("jsonl", "tree"):
-        with opened(folder, namespace) as memory:
-            memory.export(folder / f"out.{format}", format=format)
+        with place.opened(namespace) as memory:
+            memory.export(place.folder / f"out.{format}", format=format)
             nodes = {node.id: (node.content, node.metadata, node.type, node.state) for node in memory.walk()}
-        with opened(folder, ("again", format)) as memory:
-            memory.import_(folder / f"out.{format}")
+        with place.opened(("again", format)) as memory:
+            memory.import_(place.folder / f"out.{format}")
             assert {node.id: (node.content, node.metadata, node.type, node.state) for node in memory.walk()} == nodes
 
 
@@ -87,8 +98,8 @@ def check_messages(arena: Arena, example: tuple[bytes, str, bool]) -> None:
             given = json.loads(given)
         except (ValueError, RecursionError):
             given = given.split("\n")
-    with arena.example() as folder:
-        call(folder, ("default",), lambda memory: memory.observe(given, format=format))
+    with arena.example() as place:
+        place.call(("default",), lambda memory: memory.observe(given, format=format))
 
 
 def _decodes(data: bytes) -> bool:
@@ -124,16 +135,16 @@ def check_query(arena: Arena, example: Query) -> None:
             result = memory.search(query, k, scope=example.scope, **filters)
             assert len(result.hits) <= k
 
-    with arena.example() as folder:
+    with arena.example() as place:
         tables = ("node", "revision", "operation", "lexical", "task", "active")
-        before = {name: rows for name, rows in rows_of(folder / "store").items() if name in tables}
-        with opened(folder) as memory:
+        before = {name: rows for name, rows in place.rows().items() if name.endswith(tables)}
+        with place.opened() as memory:
             try:
                 run(memory)
             except HybridMemError as error:
                 readable(str(error))
-            assert {name: rows for name, rows in rows_of(folder / "store").items() if name in tables} == before
-        sound(folder)
+            assert {name: rows for name, rows in place.rows().items() if name.endswith(tables)} == before
+        place.sound()
 
 
 #: Calls that take metadata, structured contents and numbers from outside.
@@ -166,8 +177,8 @@ WRITERS: dict[str, Callable[[Memory, Any], Any]] = {
 def check_value(arena: Arena, example: tuple[str, Any, int, bool]) -> None:
     """A value is kept as it is or refused, whatever it is and however deep."""
     writer, value, depth, as_list = example
-    with arena.example() as folder:
-        call(folder, ("default",), lambda memory: WRITERS[writer](memory, wrapped(value, depth, as_list)))
+    with arena.example() as place:
+        place.call(("default",), lambda memory: WRITERS[writer](memory, wrapped(value, depth, as_list)))
 
 
 _times = st.one_of(st.sampled_from(("2026-07-01", "昨天")), anything)
@@ -189,15 +200,16 @@ _queries = st.builds(
 
 @dataclass(frozen=True)
 class Kind:
-    """Examples of one kind, and the check of one."""
+    """Examples of one kind, the check of one, and the world in which it happens."""
 
     examples: st.SearchStrategy[Any]
     check: Callable[[Arena, Any], None]
+    world: str = "plain"
 
 
 _parents = st.sampled_from(("task", "root", "node", *IDS))
 _readings = st.sampled_from(("auto", "chat", "lines", "jsonl"))
-KINDS = {
+EVERYWHERE = {
     "command": Kind(st.tuples(command_lines(), standard_input), check_command),
     "file": Kind(st.tuples(files(), st.sampled_from(FORMATS), st.booleans(), _parents), check_file),
     "messages": Kind(st.tuples(files(), _readings, st.booleans()), check_messages),

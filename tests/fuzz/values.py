@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 from typing import Any
 
 from hypothesis import strategies as st
@@ -64,6 +65,36 @@ foreign: st.SearchStrategy[Any] = st.sampled_from(
     )
 )  # fmt: skip
 anything = json_values | foreign
+#: Texts of times, most of which are none.
+moments = st.one_of(
+    st.sampled_from(
+        (
+            "2026-07-01", "2026-07-02T08:00:05Z", "2026-07-03T00:00:00+14:00", "2030-01-01", "2026-07-02T24:00", "2026",
+            "20260702T080005", "2026-W27-4", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+14:00", "9999-12-31",
+            "2026-02-30", "1969-12-31", "now", "昨天", " 2027-01-01 ", "2027-01-01T00:00:00.1234567", "٢٠٢٧-01-01",
+        )
+    ),
+    texts,
+)  # fmt: skip
+#: Texts of principals: whole, with parts missing, and with JSON of every shape where names stand.
+principals = st.one_of(
+    st.builds(
+        lambda kind, rest: f"{kind}:{rest}",
+        st.sampled_from(("user", "agent", "group", "User", "", "root")),
+        st.one_of(
+            st.sampled_from(
+                (
+                    "acme/张三", "acme/张三:bot", "default", "team", "", "/", "a//b", ":", "a:b:c", "[]", "[[]]", "[1]",
+                    '["acme/x","li"]', '[["acme"],"a:b"]', '[["acme"],1]', '[[["a"]],"b"]', "[null,null]",
+                    '["\\ud800"]', "[" * 5_000, "[" + "9" * 5_000 + "]", "a/" * 20 + "b", "x" * 600, '["a"', "{}",
+                )
+            ),
+            st.lists(json_values, max_size=3).map(json.dumps),
+            texts,
+        ),
+    ),
+    texts,
+)  # fmt: skip
 #: How deep a value is put into lists or objects; 32 levels are accepted.
 depths = st.sampled_from((0, 0, 0, 1, 30, 31, 32, 33, 200, 5_000))
 
