@@ -97,8 +97,8 @@ class Forgetting:
         """Those that can be brought back: not what is purged, nor what hangs below that."""
         if any(node.purged and node.id == key.id for node in nodes):
             raise InvalidInput(
-                f"id: {key.uid!r} cannot be brought back: it was forgotten for longer than its retention "
-                "(forgetting.retention_days), and its content was purged"
+                f"id: {key.uid!r} cannot be brought back: its content is gone for good; it was erased, or forgotten "
+                "for longer than its retention (forgetting.retention_days) and purged"
             )
         left: list[Member] = []
         top: str | None = None

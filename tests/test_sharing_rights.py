@@ -115,6 +115,18 @@ def test_what_supersedes_the_top_is_shared_in_its_place(three: Three) -> None:
     assert {one.node_id for one in three.owner.grants()} == {new.id}
 
 
+def test_what_is_erased_is_shared_no_more(three: Three) -> None:
+    """Not as an empty memory either; what hung below it and stays is not shared by moving up."""
+    three.owner.share(three.fact.id, "user:acme/li-si", "admin")
+    three.owner.share(three.leaf.id, "user:acme/王五", "read")
+    three.owner.move(three.leaf.id, three.top.id)
+    three.owner.erase(three.fact.id)
+    assert three.guest.shared() == []
+    assert [one.node_id for one in three.owner.grants()] == [three.leaf.id]
+    assert three.other.get(three.leaf.id).content == three.leaf.content
+    assert three.owner.verify(replay=True).ok
+
+
 def test_what_was_there_before_is_not_shared_by_being_found_again(three: Three) -> None:
     """Its own children are none of what was shared."""
     other = three.owner.add("已经有了 there already", type="fact", parent=three.above)

@@ -86,7 +86,8 @@ def take(tx: sqlite3.Connection, by: By, nodes: Sequence[Member]) -> Counter[str
     names = {node.id: node.uid for node in going}
     blanked = purged.blank(tx, by.namespace, names, purged.telling(tx, by.namespace, set(names.values())))
     found["log_entries"] = len(blanked)
-    tx.execute("DELETE FROM main.claim WHERE node_id IN (SELECT value FROM json_each(?))", (dump(ids),))
+    for table in ("claim", "grants"):  # nobody is to hold, or to be shown, what says nothing any more
+        tx.execute(f"DELETE FROM main.{table} WHERE node_id IN (SELECT value FROM json_each(?))", (dump(ids),))
     payload = {"nodes": [[uid, {}] for uid in names.values()], "blanked": blanked, "erased": True}
     log.append(tx, by.namespace, kind=log.PURGE, node_uid=None, agent=by.agent, at=by.at, payload=payload)
     return found

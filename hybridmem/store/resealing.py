@@ -63,8 +63,10 @@ def is_unclean(tx: sqlite3.Connection) -> bool:
 
 
 def set_clean(tx: sqlite3.Connection) -> None:
-    """To be said when the database has been rewritten after the last memory was sealed anew."""
-    points.drop_setting(tx, UNCLEAN)
+    """To be said when the database has been rewritten after the last memory was sealed anew. Not if somebody has begun
+    again meanwhile."""
+    if not is_begun(tx):
+        points.drop_setting(tx, UNCLEAN)
 
 
 def is_begun(tx: sqlite3.Connection) -> bool:
