@@ -333,7 +333,7 @@ def load(
     try:
         return Config.model_validate(data)
     except ValidationError as error:
-        raise ConfigError(f"{name}: " + "; ".join(_describe(item) for item in error.errors())) from error
+        raise ConfigError(f"{name}: " + "; ".join(_describe(item) for item in error.errors())) from None
 
 
 def _expand(value: Any, name: str, key: str) -> Any:
@@ -385,4 +385,8 @@ def _describe(item: Any) -> str:
     message, given = item["msg"].removeprefix("Value error, "), item.get("input")
     where = f"{key}: " if key else ""
     said = f" (given: {shown(given)})" if not isinstance(given, (dict, BaseModel)) else ""
+    if key == "encryption.key":
+        message = "must be env:NAME or file:PATH"
+    if key in ("encryption", "encryption.key"):
+        said = " (what is there is not shown: it may be a key)"
     return f"{where}{message}{said}"

@@ -20,9 +20,10 @@ class EncryptionVerbs:
     def rotate_master_key(self, new: KeyProvider | bytes) -> int:
         """Wraps the data keys of all namespaces by another master key, in one transaction; contents are not touched.
 
-        This handle goes on with the new one. Others that are open go on as long as they need no more data keys; the old
-        master key opens nothing any more, but backups that were made before. Where each namespace has a directory of
-        its own (``store.layout: separate``) it is about that of this one; ``hybridmem rotate-key`` is about all.
+        This handle goes on with the new one. Others that are open go on as long as they need no more data keys: one
+        that has read or written nothing yet needs one. The old master key opens nothing any more, but backups that were
+        made before. Where each namespace has a directory of its own (``store.layout: separate``) it is about that of
+        this one; ``hybridmem rotate-key`` is about all.
 
         :param new: 32 bytes, or a KeyProvider. :return: how many data keys were wrapped.
         :raises EncryptionError: the store is not encrypted, or one of the master keys cannot be used, or somebody has

@@ -116,7 +116,9 @@ def _wrong(looked_at: Sequence[ErasureReceipt], kept: Sequence[ErasureReceipt]) 
     for one in looked_at:
         if one.digest != one.right_digest():
             found.append(f"the receipt of {one.at} has been changed: its digest does not fit")
-        if not one.complete and one.salt not in complete:
+        if one.dry_run:
+            found.append(f"the receipt of {one.at} is that of a dry run: nothing was erased")
+        elif not one.complete and one.salt not in complete:
             with contextlib.suppress(StopIteration):
                 one = next(other for other in kept if other.salt == one.salt)
             found += [f"the erasure of {one.at} is not complete: {why}" for why in one.left or ("it was cut off",)]

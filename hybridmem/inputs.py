@@ -26,6 +26,8 @@ MAX_TEXT_BYTES = 8_000_000
 MAX_QUERY_BYTES = 100_000
 #: Items that one call writes.
 MAX_ITEMS = 100_000
+#: How a time is written.
+TIMES = "write 2026-12-31 or 2026-12-31T18:00:00+08:00"
 #: Characters of an id, an agent's name or one segment of a namespace.
 MAX_NAME = 512
 #: Bytes of a path, and of each name in it: what Linux and macOS take at most.
@@ -128,7 +130,7 @@ def moment(field: str, value: Any) -> datetime:
         try:
             value = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", value.strip()))
         except ValueError:
-            raise InvalidInput(f"{field}: is not an ISO 8601 time: {shown(value)}") from None
+            raise InvalidInput(f"{field}: is not an ISO 8601 time: {shown(value)}; {TIMES}") from None
     if not isinstance(value, datetime):
         raise InvalidInput(f"{field}: must be a datetime or ISO 8601 text, not {shown(value)}")
     if value.tzinfo is None:

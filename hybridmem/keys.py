@@ -50,8 +50,10 @@ class LocalKey:
         return f"LocalKey({self.id})"
 
 
-def provider(settings: EncryptionConfig, given: KeyProvider | bytes | None = None) -> KeyProvider | None:
-    """The master key that was passed in, or the configured one; None: there is none.
+def provider(
+    settings: EncryptionConfig, given: KeyProvider | bytes | None = None, field: str = "encryption.key"
+) -> KeyProvider | None:
+    """The master key that was passed in, or the configured one (``field``, in messages); None: there is none.
 
     A variable that is not set gives none, unless ``encryption.enabled`` asks for one; a file has to be there.
 
@@ -64,8 +66,9 @@ def provider(settings: EncryptionConfig, given: KeyProvider | bytes | None = Non
     kind, _, name = settings.key.partition(":")
     if kind == "env":
         value = os.environ.get(name)
-        return None if not value else LocalKey(parsed(value.encode("utf-8", "replace"), f"the variable {name}"))
-    return LocalKey(parsed(_read(Path(name)), f"the file {name}"))
+        where = f"{field}: the variable {name}"
+        return None if not value else LocalKey(parsed(value.encode("utf-8", "replace"), where))
+    return LocalKey(parsed(_read(Path(name), field), f"{field}: the file {name}"))
 
 
 def named(text: str) -> KeyProvider:
@@ -74,13 +77,13 @@ def named(text: str) -> KeyProvider:
     :raises ConfigError: it names nothing, or no key.
     """
     try:
-        found = provider(EncryptionConfig(key=text))
+        found = provider(EncryptionConfig(key=text), field="--new-key")
     except ConfigError:
         raise
     except ValueError:
-        raise ConfigError("key: must be env:NAME or file:PATH") from None
+        raise ConfigError("--new-key: must be env:NAME or file:PATH") from None
     if found is None:
-        raise ConfigError(f"key: the environment variable {text.partition(':')[2]} is not set")
+        raise ConfigError(f"--new-key: the environment variable {text.partition(':')[2]} is not set")
     return found
 
 
@@ -96,7 +99,7 @@ def parsed(text: bytes, where: str) -> bytes:
     except (ValueError, binascii.Error):
         key = b""
     if len(key) != crypto.KEY_BYTES:
-        raise ConfigError(f"encryption.key: {where} must hold {FORMS}; make one with: hybridmem new-key FILE")
+        raise ConfigError(f"{where} must hold {FORMS}; make one with: hybridmem new-key FILE")
     return key
 
 
@@ -125,13 +128,13 @@ def _checked(given: KeyProvider) -> KeyProvider:
     return given
 
 
-def _read(file: Path) -> bytes:
+def _read(file: Path, field: str) -> bytes:
     try:
         if file.stat().st_size > 1000:
-            raise ConfigError(f"encryption.key: {file} is too large for a key: it must hold {FORMS}")
+            raise ConfigError(f"{field}: {file} is too large for a key: it must hold {FORMS}")
         return file.read_bytes()
     except ConfigError:
         raise
     except (OSError, ValueError) as error:  # ValueError: no name of a file
         why = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"encryption.key: {file} cannot be read: {why}") from error
+        raise ConfigError(f"{field}: {file} cannot be read: {why}") from error

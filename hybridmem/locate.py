@@ -89,7 +89,7 @@ class Locator:
         found = tree.find(tx, self._workspace.id, inputs.name("scope", scope)) if past is None else past.find(scope)
         if found is None:
             then = "there is no node" if past is None else "at that time there was no node"
-            raise NotFound(f"scope: must be auto, task, namespace or the id of a node; {then} {shown(scope)}")
+            raise NotFound(f"scope: must be auto, task, namespace or the id of a node; {then} {shown(scope)} here")
         return found
 
     def active_task(self, tx: sqlite3.Connection, past: Past | None = None) -> Key | None:

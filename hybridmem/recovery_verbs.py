@@ -56,7 +56,8 @@ class RecoveryVerbs:
 
         Others may go on writing: nobody waits for it, and it waits for nobody. The file is on disk, was opened, read
         whole and compared with what was copied before it gets its name; restore_backup() makes a store of it again.
-        Vectors are in it, Chroma's files are not: they are rebuilt. Mode 0600; nothing in it is encrypted.
+        Vectors are in it, Chroma's files are not: they are rebuilt. Mode 0600; as plain or as encrypted as the
+        store.
 
         :param file: where to; replaced if it is there. None: a new file in ``checkpoints/`` of the store, named by
             number and time; of those without a label the newest checkpoint.keep_backups are kept.

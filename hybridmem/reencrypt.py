@@ -21,6 +21,7 @@ from hybridmem.indexing import Indexer
 from hybridmem.ports import Embedder, KeyProvider, SystemClock
 from hybridmem.store import audit, layout, resealing, rewriting, swap
 from hybridmem.store.connect import Connections
+from hybridmem.store.data_keys import GIVE
 from hybridmem.store.directory import ASIDE, CHECKPOINTS
 from hybridmem.store.rows import to_micros
 from hybridmem.store.waiting import let_others_write
@@ -115,7 +116,7 @@ def _encrypt(
     """Of one store."""
     if provider is None:
         Connections(directory, create=False).close()  # says which key it needs, if it is encrypted
-        raise EncryptionError(f"{directory}: there is no master key; set HYBRIDMEM_KEY or encryption.key")
+        raise EncryptionError(f"{directory}: there is no master key; {GIVE}")
     now = to_micros(SystemClock().now())
     if to == "encrypted":
         swap.alone(directory, WAIT_SECONDS, lambda: resealing.begin_encrypting(directory, provider, now))

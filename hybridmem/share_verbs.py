@@ -76,7 +76,8 @@ class ShareVerbs:
         everything beside and above it they learn nothing. Sharing the same again changes rights and expiry.
 
         :param id: the top of what is shared; the root shares everything. What supersedes it is the top then.
-        :param principal: a :class:`hybridmem.Principal` or its text, such as ``"user:acme/li-si"``.
+        :param principal: a :class:`hybridmem.Principal` or its text, such as ``"user:acme/li-si"``. It is a name
+            and need not be there yet: one that is misspelt shares with whoever opens that namespace some day.
         :param rights: ``"read"``: live memories. ``"write"``: those in every state too, and history, add, add_many,
             observe, update, supersede, feedback, pin. ``"admin"``: also move, forget, restore_forgotten, archive,
             unarchive, and sharing further.

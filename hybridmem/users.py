@@ -50,9 +50,14 @@ def export_user(
     """Writes everything that a store holds about a user to a JSON file: of each memory all its revisions with metadata,
     its weights, times and log entries; of a whole namespace also its tasks, checkpoints and runs.
 
+    That is each namespace with this name among its names, and in the others the memories that the user said: with this
+    name as ``speaker`` or ``user`` in the metadata, or at the beginning, as in "zhang-san: …". Not what others said
+    about the user.
+
     The audit trail of each namespace that is told of gets an entry first.
 
-    :return: how many memories. The same that :func:`erase_user` erases.
+    :param user: one name, whole and case-sensitive: ``"zhang-san"``, not ``"acme/zhang-san"``. :return: how many
+        memories; 0 if nothing is held, or the name is another. The same that :func:`erase_user` erases.
     :param master_key: of an encrypted store, as for Memory.open(). The file is not sealed.
     :raises NotFound: there is no store. InvalidInput: the user is no name, or the file is part of a store.
     """
@@ -107,7 +112,8 @@ def erase_user(
     """Erases everything that :func:`export_user` tells of, as Memory.erase() and erase_namespace() do: one transaction
     and receipt for each namespace, then the files once, and one receipt for all. Cut off, the same call goes on.
 
-    What others have written below a memory of the user moves to the nearest place above that stays.
+    What others have written below a memory of the user moves to the nearest place above that stays. A name of which
+    nothing is held is no error: ``receipt.counts`` has no ``memories`` then.
 
     :return: one receipt for all. :raises NotFound: there is no store.
     """

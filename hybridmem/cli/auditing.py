@@ -30,7 +30,7 @@ def audit(
     options: Options,
     verb: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--verb", metavar="NAME", help="Only these calls: add, search, forget, export …"),
+        typer.Option("--verb", metavar="NAME", help="Only these calls, by the name of the method: add, get, search …"),
     ] = None,
     by: Annotated[
         Optional[str],  # noqa: UP045

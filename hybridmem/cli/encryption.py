@@ -106,10 +106,11 @@ def _run(options: Options, to: Literal["encrypted", "new", "plain"]) -> Reply:
             report = call(lambda done, total: progress.update(bar, completed=done, total=total))
     else:
         report = call(None)
-    warnings = [*report.notes, *(f"{one}: is as it was before, and says what it said" for one in report.copies)]
+    before = "was made before and stays as it was, plain or under the old keys"
+    warnings = [*report.notes, *(f"{one}: {before}" for one in report.copies)]
     return Reply(report.to_dict(), lambda out: _print(out, report), warnings)
 
 
 def _print(screen: Console, report: ReencryptReport) -> None:
     end = "the files are cleansed" if report.cleansed else "the files are not cleansed: run it again"
-    screen.print(f"{report.sealed} memories rewritten; {end}", soft_wrap=True)
+    screen.print(f"{report.sealed} memories rewritten, roots counted; {end}", soft_wrap=True)

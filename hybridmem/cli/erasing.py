@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from hybridmem.cli.options import Options, command
-from hybridmem.cli.output import Reply, console, one_line
+from hybridmem.cli.output import NOBODY, Reply, console, one_line
 from hybridmem.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def erase(
         typer.Option(
             "--user",
             metavar="NAME",
-            help="Each namespace with this name among its names, and what the user said in others.",
+            help="Each namespace with this name among its names, and what the user said in others; "
+            "zhang-san, not acme/zhang-san.",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be erased.")] = False,
@@ -67,7 +68,8 @@ def erase(
                 receipt = memory.erase(id, subtree=subtree, dry_run=dry_run, progress=_progress())
             else:
                 receipt = memory.erase_namespace(everything=True, dry_run=dry_run, progress=_progress())
-    return Reply(receipt.to_dict(), lambda screen: _print(screen, receipt))
+    nothing = user is not None and not (receipt.ids or receipt.namespaces)
+    return Reply(receipt.to_dict(), lambda screen: _print(screen, receipt), [NOBODY.format(user)] if nothing else [])
 
 
 def verify(
@@ -119,8 +121,10 @@ def _progress() -> Progress | None:
 
 def _print(screen: Console, receipt: ErasureReceipt) -> None:
     done = "would be erased" if receipt.dry_run else "erased"
-    counts = ", ".join(f"{name} {number}" for name, number in receipt.counts.items() if number)
-    screen.print(f"{done}: {counts or 'nothing'}", soft_wrap=True)
+    counts = {name: number for name, number in receipt.counts.items() if number}
+    backups, rewritten = counts.pop("backups", 0), "to rewrite" if receipt.dry_run else "rewritten"
+    said = ", ".join(f"{name} {number}" for name, number in counts.items()) or "nothing"
+    screen.print(f"{done}: {said}{f'; backups {rewritten}: {backups}' if backups else ''}", soft_wrap=True)
     if receipt.summaries:
         screen.print(f"summaries: {', '.join(f'{k} {v}' for k, v in receipt.summaries.items())}", soft_wrap=True)
     if receipt.related:

@@ -9,7 +9,7 @@ import typer
 
 from hybridmem.cli.memories import index_if_many, progress_bar
 from hybridmem.cli.options import Options, command
-from hybridmem.cli.output import Reply, console, one_line
+from hybridmem.cli.output import NOBODY, Reply, console, one_line
 from hybridmem.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def export(
     ] = False,
     user: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--user", metavar="NAME", help="All that is held about a user, in every namespace, as JSON."),
+        typer.Option("--user", metavar="NAME", help="Instead all that erase --user erases, as JSON."),
     ] = None,
 ) -> Reply:
     """Write all memories of the namespace to a file, whole or not at all."""
@@ -73,7 +73,9 @@ def export(
         nodes = export_user(options.path, user, file, config=options.configuration())
         told = {"file": file, "format": "user", "nodes": nodes}
         return Reply(
-            told, lambda screen: screen.print(f"exported {nodes} memories to {one_line(file)}", soft_wrap=True)
+            told,
+            lambda screen: screen.print(f"exported {nodes} memories to {one_line(file)}", soft_wrap=True),
+            [] if nodes else [NOBODY.format(user)],
         )
     with options.open() as memory:
         nodes = memory.export(file, format=format, plain=plain)

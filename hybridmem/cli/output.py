@@ -40,6 +40,12 @@ class Reply:
     exit_code: int = 0
 
 
+#: What is said if nothing is held about a user; a name that is misspelt looks the same.
+NOBODY = (
+    "nothing here is of the user {!r}: one name of a namespace, as zhang-san of acme/zhang-san, or who said a memory"
+)
+
+
 def send(reply: Reply, as_json: bool) -> None:
     """Prints a reply; with ``as_json`` as the one document on stdout."""
     if as_json:

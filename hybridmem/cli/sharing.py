@@ -34,7 +34,14 @@ def share(
         str, typer.Argument(metavar="PRINCIPAL", help="user:acme/li-si, agent:acme/li-si:bot, or group:claims-team.")
     ],
     rights: Annotated[str, typer.Option("--rights", help="read, write or admin.")] = "read",
-    expires: Annotated[Optional[str], typer.Option("--expires", metavar="TIME", help="ISO 8601; UTC.")] = None,  # noqa: UP045
+    expires: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--expires",
+            metavar="TIME",
+            help="Until when, ISO 8601; UTC without an offset, and a date alone is 00:00. Default: until unshare.",
+        ),
+    ] = None,
 ) -> Reply:
     """Share a memory with all below it.
 

@@ -26,7 +26,7 @@ SETTING = "encryption"
 #: Of the table ``data_key``.
 COLUMNS = "id, namespace_id, wrapped, master, made_at, retired_at, turns"
 #: How a master key is given.
-GIVE = "set HYBRIDMEM_KEY, or encryption.key to env:NAME or file:PATH, or pass master_key"
+GIVE = "set the variable that encryption.key names (HYBRIDMEM_KEY), or encryption.key to file:PATH, or pass master_key"
 #: Words whose hash is remembered, per key.
 MOST_TOKENS = 500_000
 
@@ -168,10 +168,15 @@ def unwrapped(provider: KeyProvider, wrapped: bytes, master: str) -> bytes:
     except EncryptionError:
         raise
     except Exception as error:  # a provider is foreign code
-        raise EncryptionError(f"the master key {master} cannot be used: {type(error).__name__}: {error}") from error
+        raise EncryptionError(f"the master key {master} cannot be used: {_said(error)}") from error
     if not isinstance(key, bytes) or len(key) != crypto.KEY_BYTES:
         raise EncryptionError(f"the master key {master} gave something that is no data key")
     return key
+
+
+def _said(error: Exception) -> str:
+    """What a provider raised."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def set_mark(tx: sqlite3.Connection, provider: KeyProvider) -> None:
@@ -210,9 +215,7 @@ def wrap(provider: KeyProvider, key: bytes) -> bytes:
     except EncryptionError:
         raise
     except Exception as error:  # a provider is foreign code
-        raise EncryptionError(
-            f"the master key {provider.id} cannot be used: {type(error).__name__}: {error}"
-        ) from error
+        raise EncryptionError(f"the master key {provider.id} cannot be used: {_said(error)}") from error
 
 
 def marked(tx: sqlite3.Connection) -> dict[str, str] | None:
@@ -236,5 +239,6 @@ def keyring(tx: sqlite3.Connection, provider: KeyProvider | None, where: str) ->
     try:
         unwrapped(provider, base64.b64decode(found["wrapped"]), found["master"])
     except EncryptionError as error:
-        raise EncryptionError(f"{where}: {error}; {GIVE}. Nothing has changed") from error
+        hint = f"; {GIVE}" if provider.id != found["master"] else ""
+        raise EncryptionError(f"{where}: {error}{hint}. Nothing has changed") from error
     return Keyring(provider)
