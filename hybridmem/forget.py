@@ -97,8 +97,8 @@ class Forgetting:
         """Those that can be brought back: not what is purged, nor what hangs below that."""
         if any(node.purged and node.id == key.id for node in nodes):
             raise InvalidInput(
-                f"id: {key.uid!r} cannot be brought back: its content is gone for good; it was erased, or forgotten "
-                "for longer than its retention (forgetting.retention_days) and purged"
+                f"id: {key.uid!r} cannot be brought back: its content was purged; it was erased, or forgotten for "
+                "longer than its retention (forgetting.retention_days)"
             )
         left: list[Member] = []
         top: str | None = None

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 RUN = "pip install torch==2.13.0 -e '.[offline]' && hybridmem demo"
-TEST = "pip install torch==2.13.0 -e '.[offline,tokens,dev]' && pytest"
+TEST = "pip install torch==2.13.0 -e '.[offline,tokens,dev]' && pytest -n auto --maxprocesses 4 --dist loadfile"
 
 #: What only those who install the extra have.
 WITHOUT_TOKENS = "import sys\nsys.modules['bpe_openai'] = None\n"
