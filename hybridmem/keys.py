@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hybridmem import crypto
 from hybridmem.config import EncryptionConfig
-from hybridmem.errors import ConfigError, EncryptionError, InvalidInput, StoreFull
+from hybridmem.errors import ConfigError, EncryptionError, InvalidInput, StoreFull, shown
 from hybridmem.ports import KeyProvider
 
 #: How a key is given.
@@ -125,6 +125,8 @@ def new_key_file(file: Path) -> str:
 def _checked(given: KeyProvider) -> KeyProvider:
     if not all(hasattr(type(given), name) for name in ("id", "wrap", "unwrap")):
         raise InvalidInput("master_key: must be 32 bytes, or have id, wrap() and unwrap(); see ports.KeyProvider")
+    if not isinstance(given.id, str) or not given.id.strip():
+        raise InvalidInput(f"master_key: its id must be text that names the key, not {shown(given.id)}")
     return given
 
 

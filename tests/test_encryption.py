@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import bytescan
 import numpy as np
@@ -148,6 +150,16 @@ class TestTheKey:
         with pytest.raises(InvalidInput, match="master_key"):
             LocalKey(b"x" * 31)
         assert KEY.hex() not in repr(LocalKey(KEY))
+
+    @pytest.mark.parametrize("id", [5, None, "", " "])
+    def test_a_key_service_without_a_name_for_its_key_is_refused(self, tmp_path: Path, id: Any) -> None:
+        """The store keeps that name, and tells by it which key it needs."""
+        nameless = type("Nameless", (), {"id": id, "wrap": bytes, "unwrap": bytes})()
+        with pytest.raises(
+            InvalidInput, match=re.escape(f"master_key: its id must be text that names the key, not {id!r}")
+        ):
+            opened(tmp_path / "new", master_key=nameless)
+        assert not (tmp_path / "new").exists()
 
     def test_a_plain_store_is_not_encrypted_by_opening_it(self, tmp_path: Path) -> None:
         opened(tmp_path / "plain", master_key=None).close()
