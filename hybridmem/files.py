@@ -29,7 +29,7 @@ from hybridmem.records import (
     to_tree_node,
 )
 from hybridmem.replacing import replace_file
-from hybridmem.store import points, states, tombstones, tree
+from hybridmem.store import data_keys, points, states, tombstones, tree
 from hybridmem.store.directory import refuse_own
 from hybridmem.store.paths import path_ids
 from hybridmem.store.rows import Key, to_micros
@@ -49,11 +49,14 @@ def export(workspace: Workspace, file: Path, format: str, *, plain: bool = False
 
     :param plain: write what anybody can read, also of an encrypted store.
     :raises InvalidInput: an unknown format, or the file is part of a store. StoreFull: the file cannot be written.
+    :raises EncryptionError: the store was given another master key since this handle was opened.
     """
     inputs.one_of("format", format, EXPORT_FORMATS)
     refuse_own(file)
     with workspace.read() as tx:
         keys = None if plain or workspace.connections.keyring is None else workspace.connections.keys
+        if keys is not None:
+            data_keys.check(tx, keys)
         return replace_file(file, lambda path: _write(tx, workspace, path, format, keys))
 
 

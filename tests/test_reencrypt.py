@@ -239,6 +239,19 @@ def test_a_destroyed_key_opens_nothing_and_the_other_namespaces_live_on(tmp_path
 
 
 class TestExports:
+    def test_a_handle_from_before_the_master_key_changed_seals_none(self, tmp_path: Path) -> None:
+        """Whoever has the new key could not open it."""
+        file = tmp_path / "export"
+        with opened(tmp_path / "store") as stale, opened(tmp_path / "store") as memory:
+            stale.add("鹦鹉螺")
+            memory.rotate_master_key(OTHER_KEY)
+            with pytest.raises(EncryptionError, match="changed meanwhile"):
+                stale.export(file)
+            assert not file.exists()
+            assert memory.export(file) == 1
+        with opened(tmp_path / "other", ("x",), master_key=OTHER_KEY) as memory:
+            assert memory.import_(file).added == 1
+
     @pytest.mark.parametrize("format", ["jsonl", "tree"])
     def test_they_are_sealed_and_come_back_whole(self, tmp_path: Path, format: str) -> None:
         live(tmp_path / "store")
