@@ -34,7 +34,9 @@ TAKE_THE_MACHINES = {
     "backup_restore.py",
     "cli/demo_agent.py",
     "reencrypt.py",
+    "rotation.py",
     "store/audit.py",
+    "users.py",
     "whole_store.py",
 }
 

@@ -151,6 +151,7 @@ def test_a_grant_opens_its_subtree_and_nothing_beside_or_above(made: Made, copie
         found = {hit.id for hit in m.search("机密 secret", 500, states=list(STATES)) if hit.node.owner is not None}
         assert found == inside - {theirs.purged}  # which says nothing any more
         assert {node.id for node in m.walk(theirs.task)} == inside
+        m.flush()  # so that the owner's trail has what was read
         before = others(copied, mine)
         for id in outside:
             for name, call_by in BY_ID.items():
@@ -159,4 +160,5 @@ def test_a_grant_opens_its_subtree_and_nothing_beside_or_above(made: Made, copie
                 with pytest.raises(type(refused.value)) as unknown:
                     call_by(m, "nosuchid")
                 assert str(refused.value).replace(id, "nosuchid") == str(unknown.value), name
+        m.flush()
         assert others(copied, mine) == before
