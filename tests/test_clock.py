@@ -26,8 +26,8 @@ IN_SQL = re.compile(
 )
 #: The one place that reads it.
 PORT = ("ports.py", "SystemClock", "datetime.datetime.now")
-#: Who takes the machine's clock where a caller gave none: Memory.open by default, those that work on a store that is not
-#: open, so that nobody has given them one, and the agent of the demo, which opens a store with it.
+#: Who takes the machine's clock where a caller gave none: Memory.open by default, those that work on a whole store,
+#: for which nobody has given them one, and the agent of the demo, which opens a store with it.
 TAKE_THE_MACHINES = {
     "memory.py",
     "doctor.py",
